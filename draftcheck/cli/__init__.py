@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -99,11 +100,16 @@ def _width() -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _width()},
 )
 @click.version_option(__version__, prog_name="draftcheck")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Can this draft model speculate for this target, on this engine and version?
 
     Exit codes: 0 compatible, 1 incompatible, 2 usage, 3 undecided, 70 a bug, 130 interrupted.
     """
+    from draftcheck.cli import defaults
+
+    if ctx.invoked_subcommand in defaults.COMMANDS:
+        ctx.default_map = {ctx.invoked_subcommand: defaults.found()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,7 +139,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         shown = io.StringIO()
         error.show(shown)
         for line in shown.getvalue().splitlines():
-            click.echo(safe(line, 900), err=True)
+            click.echo(safe(re.sub("^Error: ", "error: ", line), 900), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -184,7 +190,6 @@ def _say(message: str, hint: str | None) -> None:
 def _bug() -> None:
     """A report to paste: what was run, where, and the traceback."""
     import platform
-    import re
     import shlex
     import traceback
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from draftcheck.gate.results import GateReport
     from draftcheck.gate.run import GateRequest, GateRun
 
+POLLED = 1.0
+"""Seconds between two looks at the files."""
 ROUNDS = 20
 """Fixes that overlap others are applied in the next round."""
 HOOK = "--pre-commit"
@@ -57,6 +60,7 @@ class GateCommand(HelpCommand):
 
 @click.command("gate", cls=GateCommand)
 @click.argument("files", nargs=-1, type=click.Path())
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--diff-base", metavar="REV", help="Only files that changed since this revision.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, then check again.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
@@ -92,6 +96,7 @@ class GateCommand(HelpCommand):
 @report_options("text", "concise", "json", "markdown", "sarif", "junit", "github")
 def command(
     files: tuple[str, ...],
+    watch: bool,
     diff_base: str | None,
     fix: bool,
     diff: bool,
@@ -116,22 +121,55 @@ def command(
     from draftcheck.report.gate import FORMATS, NOTHING
 
     request = GateRequest(files, diff_base, online, lock, _versions(engines))
-    ran = run(request)
-    wanted = unresolved or ran.survey.unresolved or ("warn" if hook else "fail")
-    if diff:
-        _show(ran)
-        return _code(ran.report, wanted, strict)
-    if fix:
-        ran = _mend(ran, request)
-    report, code = ran.report, _code(ran.report, wanted, strict)
-    if hook and form == "text" and not code:
-        # What passes is worth a line each, and nothing where there is nothing to say.
-        form, quiet = "concise", quiet or not (report.unchecked or report.count(Severity.WARNING))
-    if not quiet or output is not None:
-        emit(FORMATS[form](report, verbose), output)
-    if report.empty and not hook and (form != "text" or output is not None or quiet):
-        click.echo(NOTHING, err=True)
-    return code
+
+    def check(form: str, quiet: bool) -> int:
+        ran = run(request)
+        wanted = unresolved or ran.survey.unresolved or ("warn" if hook else "fail")
+        if diff:
+            _show(ran)
+            return _code(ran.report, wanted, strict)
+        if fix:
+            ran = _mend(ran, request)
+        report, code = ran.report, _code(ran.report, wanted, strict)
+        if hook and form == "text" and not code:
+            # What passes is worth a line each, and nothing where there is nothing to say.
+            said = report.unchecked or report.count(Severity.WARNING)
+            form, quiet = "concise", quiet or not said
+        if not quiet or output is not None:
+            emit(FORMATS[form](report, verbose), output)
+        if report.empty and not hook and (form != "text" or output is not None or quiet):
+            click.echo(NOTHING, err=True)
+        return code
+
+    if watch:
+        _watch(files, lambda: check(form, quiet))
+        return 0
+    return check(form, quiet)
+
+
+def _watch(files: tuple[str, ...], check: Callable[[], int]) -> None:
+    """Check whenever a file is another one than before, until somebody wants no more."""
+    from draftcheck.errors import DraftcheckError
+    from draftcheck.gate import survey
+    from draftcheck.report.safe import safe
+
+    try:
+        check()  # a command line that makes no sense ends here
+        before = survey.file_times(files)
+        while True:
+            time.sleep(POLLED)
+            now = survey.file_times(files)
+            changed = sorted({name for name, _ in before.items() ^ now.items()})
+            if changed:
+                more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+                click.echo(f"\n{safe(changed[0])}{more} changed", err=True)
+                try:
+                    check()
+                except DraftcheckError as error:  # half-written, most likely
+                    click.echo(f"error: {safe(error.message)}", err=True)
+            before = now
+    except KeyboardInterrupt:
+        return
 
 
 def _code(report: GateReport, unresolved: str, strict: bool) -> int:

@@ -36,6 +36,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "draftcheck gate",
         "draftcheck gate compose.yaml --engine vllm@0.32.0",
         "draftcheck gate --fix --diff",
+        "draftcheck gate --watch --format concise",
         "draftcheck gate --format sarif --output draftcheck.sarif",
     ),
     "inspect": ("draftcheck inspect Qwen/Qwen3-0.6B", "draftcheck inspect model-Q4_K_M.gguf"),
@@ -53,6 +54,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "probe": (
         "draftcheck probe 127.0.0.1:8000",
         "draftcheck probe http://127.0.0.1:8080 --interval 30",
+        "draftcheck probe 127.0.0.1:8000 --watch",
     ),
     "publish": ("draftcheck publish my-eagle3-head", "draftcheck publish my-org/my-eagle3-head"),
     "recommend": (
@@ -87,6 +89,19 @@ class HelpCommand(click.Command):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say which values are those of draftcheck.toml: nobody sees them on the command line."""
+        source = click.core.ParameterSource.DEFAULT_MAP
+        told = [
+            f"{option.opts[0]} {' '.join(value) if isinstance(value, tuple) else value}"
+            for option in self.get_params(ctx)
+            if option.name and ctx.get_parameter_source(option.name) is source
+            for value in [ctx.params[option.name]]
+        ]
+        if told and not ctx.params.get("quiet"):
+            click.echo(f"  {', '.join(told)} (draftcheck.toml)", err=True)
+        return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if lines := EXAMPLES.get(self.name or ""):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -59,6 +58,10 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+    def _describe_range(self) -> str:
+        """Bounds that nobody comes near are not worth a place in --help."""
+        return super()._describe_range() if self.max is not None and self.max <= 10 else ""
 
 
 def parsed_into(kind: type[Request]) -> Callable[[Callable[[Request], int]], Callable[..., int]]:
@@ -236,17 +239,6 @@ def runtime_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Pyodide as its npm package, or a folder with it and the wheel of msgspec."
         " Default: downloaded from the package registries once, and checked.",
     )(function)
-
-
-def say(quiet: bool) -> Callable[[str], None]:
-    """Progress of a measurement, for people who watch; why another engine measures, for logs."""
-    watched = sys.stderr.isatty()
-
-    def tell(text: str) -> None:
-        if not quiet and (watched or " because " in text):
-            click.echo(f"  {text}", err=True)
-
-    return tell
 
 
 def colour() -> bool | None:

@@ -20,10 +20,9 @@ from draftcheck.cli.options import (
     parsed_into,
     patience_option,
     report_options,
-    say,
     trial_options,
 )
-from draftcheck.cli.progress import progress
+from draftcheck.cli.progress import progress, trial_progress
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.values.circumstances import Circumstances
 
@@ -68,7 +67,7 @@ class PairRequest:
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine to ask, as llama.cpp@b9109 or vllm (repeatable); auto: what is installed here."
-    " Default: every engine of the rulebook.",
+    " Default: [defaults] of draftcheck.toml, else every engine.",
 )
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @circumstances_options
@@ -176,19 +175,20 @@ def _measure(verdict: PairVerdict, request: PairRequest) -> Trial | None:
     from draftcheck.trial.backends.transformers.heads import ways
 
     knobs = request.trial
-    return trial(
-        request.target,
-        request.draft,
-        engine=ways.first_known(request.engines),
-        prompts=knobs.prompts,
-        tokens=knobs.tokens,
-        temperature=knobs.temperature,
-        budget=knobs.budget,
-        backend=knobs.backend,
-        device=knobs.device,
-        dtype=request.circumstances.dtype,
-        say=say(request.quiet),
-    )
+    with trial_progress(request.quiet) as say:
+        return trial(
+            request.target,
+            request.draft,
+            engine=ways.first_known(request.engines),
+            prompts=knobs.prompts,
+            tokens=knobs.tokens,
+            temperature=knobs.temperature,
+            budget=knobs.budget,
+            backend=knobs.backend,
+            device=knobs.device,
+            dtype=request.circumstances.dtype,
+            say=say,
+        )
 
 
 def _at_its_length(verdict: PairVerdict, trial: Trial, request: PairRequest) -> PairVerdict:

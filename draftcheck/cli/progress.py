@@ -1,4 +1,4 @@
-"""A line on standard error that says how far the work is: bytes of models, or steps of a scan.
+"""A line on standard error that says how far the work is: bytes of models, a scan, a trial.
 
 On a terminal the line is written over; in a log each one is a line of its own, and rarer. Models
 are counted, never named: their names can hold anything.
@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from draftcheck.values.progress import FleetingText, time_span
 
 if TYPE_CHECKING:
     from draftcheck.scan.night import Say, StageProgress
@@ -69,6 +71,30 @@ def scan_progress(quiet: bool) -> Iterator[Say]:
         yield say
     finally:
         meter.listen(None)
+        line.wipe()
+
+
+@contextmanager
+def trial_progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Say what measures, and why, wherever standard error goes; how far it is, on one line."""
+    if quiet:
+        yield lambda _: None
+        return
+    terminal = sys.stderr.isatty()
+    wait = 0.0 if terminal else EVERY_LOG_LINE
+    line = ProgressLine(wait, patience=wait, terminal=terminal)
+
+    def say(text: str) -> None:
+        if not isinstance(text, FleetingText):
+            line.wipe()
+            sys.stderr.write(f"  {text}\n")
+            sys.stderr.flush()
+        elif line.due:
+            line.show(f"  {text}")
+
+    try:
+        yield say
+    finally:
         line.wipe()
 
 
@@ -141,16 +167,12 @@ class _WaitNotes:
     def came(self, name: str, count: int, wait: float) -> None:
         with self._lock:
             if wait >= WORTH_A_LINE and self._line.due:
-                self._line.show(f"{self._head}waiting {_span(wait)}: the Hub's rate limit")
+                self._line.show(f"{self._head}waiting {time_span(wait)}: the Hub's rate limit")
 
 
 def _stage_text(step: StageProgress) -> str:
     of = f" of {step.total:,}" if step.total is not None else ""
-    left = f", about {_span(step.left)} left" if step.left is not None and step.left >= 1 else ""
+    left = (
+        f", about {time_span(step.left)} left" if step.left is not None and step.left >= 1 else ""
+    )
     return f"scan: {step.stage} {step.done:,}{of}{left}"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -75,7 +75,7 @@ def _size(ctx: click.Context, option: click.Parameter, text: str | None) -> int 
     multiple=True,
     metavar="NAME[@VERSION]",
     help="Engine that has to run it, as vllm or llama.cpp@b9109 (repeatable); auto: what is"
-    " installed here. Default: any engine of the rulebook.",
+    " installed here. Default: [defaults] of draftcheck.toml, else any engine.",
 )
 @click.option("--method", metavar="NAME", help="The engine's own word for the way of speculating.")
 @click.option(

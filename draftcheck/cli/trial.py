@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +18,13 @@ from draftcheck.cli.options import (
     parsed_into,
     patience_option,
     report_options,
-    say,
     trial_options,
 )
+from draftcheck.cli.progress import trial_progress
+
+if TYPE_CHECKING:
+    from draftcheck.trial.result import Trial
+    from draftcheck.values.verdicts import EngineVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,39 +124,64 @@ def command(request: TrialRequest) -> int:
     if request.plot is not None:
         drawing.check(request.plot)
     knobs = request.knobs
-    measured = trial(
-        request.target,
-        request.draft,
-        prompts=knobs.prompts,
-        tokens=knobs.tokens,
-        temperature=knobs.temperature,
-        greedy_share=request.greedy_share,
-        seed=request.seed,
-        backend=knobs.backend,
-        device=knobs.device,
-        dtype=request.dtype,
-        engine=request.engine,
-        gpu=request.gpu,
-        sequences=request.sequences,
-        target_url=request.target_url,
-        target_model=request.target_model,
-        draft_url=request.draft_url,
-        precision=request.precision,
-        budget=knobs.budget,
-        cost=not request.no_cost,
-        verify=request.verify,
-        reuse=request.reuse,
-        tree=request.tree,
-        universal=request.universal,
-        thinking=request.thinking,
-        trust_remote_code=request.trust_remote_code,
-        say=say(request.quiet),
-    )
+    with trial_progress(request.quiet) as say:
+        measured = trial(
+            request.target,
+            request.draft,
+            prompts=knobs.prompts,
+            tokens=knobs.tokens,
+            temperature=knobs.temperature,
+            greedy_share=request.greedy_share,
+            seed=request.seed,
+            backend=knobs.backend,
+            device=knobs.device,
+            dtype=request.dtype,
+            engine=request.engine,
+            gpu=request.gpu,
+            sequences=request.sequences,
+            target_url=request.target_url,
+            target_model=request.target_model,
+            draft_url=request.draft_url,
+            precision=request.precision,
+            budget=knobs.budget,
+            cost=not request.no_cost,
+            verify=request.verify,
+            reuse=request.reuse,
+            tree=request.tree,
+            universal=request.universal,
+            thinking=request.thinking,
+            trust_remote_code=request.trust_remote_code,
+            say=say,
+        )
     if request.plot is not None:
         drawing.write(measured, request.plot)
-    emit(report.FORMATS[request.report.form](measured), request.report.output)
+    if request.report.form == "text":
+        shown = report.text(measured, _ready(measured, request.engine))
+    else:
+        shown = report.FORMATS[request.report.form](measured)
+    emit(shown, request.report.output)
     if request.profile is not None:
         from draftcheck.trial.profile import profile
 
         profile(measured).write(request.profile)
     return report.code(measured)
+
+
+def _ready(measured: Trial, asked: str | None) -> EngineVerdict | None:
+    """The command that switches it on, in the engine that was named or that such files are for."""
+    import draftcheck
+    from draftcheck.errors import DraftcheckError
+    from draftcheck.report.trial import next_step
+    from draftcheck.trial.model_places import is_gguf
+
+    step = next_step(measured)
+    engine = (step and step.engine) or asked or ("llama.cpp" if is_gguf(measured.target) else "")
+    if step is None or not engine:
+        return None
+    try:
+        verdict = draftcheck.check(
+            *step.models, engines=[engine], draft_tokens=step.length, offline=True
+        )
+    except DraftcheckError:  # what only a server knows
+        return None
+    return next((entry for entry in verdict.engines if entry.setup is not None), None)

@@ -154,6 +154,8 @@ class Contents:
     """Reads a text as the file of that name which it becomes; it may hold further ones."""
     commands: list[Command] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
+    written: dict[str, list[Document]] = field(default_factory=dict)
+    """Those of files that its scripts write, by the file's name."""
     loose: list[Command] = field(default_factory=list)
     """Options without a program: for another file, where no command of this one uses them."""
     stray: list[tuple[FilePlace, Command]] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -44,12 +44,19 @@ def find(
     for command in contents.commands:
         start = programs.start(command)
         if start is not None:
-            made.append(_of_command(command, *start, versions, beside))
+            made.append(_of_command(command, *start, versions, beside, contents))
             understood |= leftovers.lines_of(command)
+    # Options that a command of the same script names are judged with it; alone they name no target.
+    named = {name for deployment in made for name in deployment.configs}
+    parts_of_commands = {
+        id(document) for name in named for document in contents.written.get(name, ())
+    }
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
+            if one is not None and one.target is None and id(document) in parts_of_commands:
+                one = replace(one, speculates=False, unknown=())
             made += [one] if one is not None else []
             understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
@@ -70,7 +77,7 @@ def find(
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
-            made.append(_of_command(command, *start, versions, beside))
+            made.append(_of_command(command, *start, versions, beside, contents))
             understood |= leftovers.lines_of(command)
     name = contents.source.name.lower() if contents.source is not None else ""
     if contents.source is not None and not name.endswith(DOCUMENTS):
@@ -98,6 +105,7 @@ def _of_command(
     words: Sequence[Word],
     versions: Versions,
     beside: Neighbours,
+    contents: Contents,
 ) -> Deployment:
     table = load(row.table)
     told = versions.tell(table, command)
@@ -115,7 +123,7 @@ def _of_command(
     if row.part:  # whose the other words are is not sure
         known = setting.entries
         setting.entries = [e for e in known if e.option or checks.SPECULATION.search(e.name)]
-    _config_files(setting, beside)
+    _config_files(setting, beside, contents.written)
     given.objects(setting)
     made = _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
     program = [word.text for word in command.words[: len(command.words) - len(words)]]
@@ -127,17 +135,25 @@ def _setting(table: OptionTable, told: KnownVersion, letter: str) -> GivenOption
     return GivenOptions(view(table, told.version, letter))
 
 
-def _config_files(setting: GivenOptions, beside: Neighbours) -> None:
-    """Keys of a file that the command names and that stands beside it; it is checked on its own."""
+def _config_files(
+    setting: GivenOptions, beside: Neighbours, written: Mapping[str, Sequence[Document]]
+) -> None:
+    """Keys of a file that the command names; it is checked on its own.
+
+    It stands beside the command, or the script that holds the command has written it.
+    """
     # Imported here: most commands name no such file.
     from draftcheck.deploy.kinds import choose
 
     for entry in list(setting.all("config_file")):
         name = entry.text.rpartition("/")[2]
-        data = beside.read(name) if name and name in beside.names else None
-        title = beside.path(name) if data is not None else name
-        contents = choose.read(data, title) if data is not None else None
-        for document in contents.documents if contents else ():
+        title, documents = name, written.get(name, ())
+        data = beside.read(name) if name and name in beside.names and not documents else None
+        if data is not None:
+            title = beside.path(name)
+            contents = choose.read(data, title)
+            documents = contents.documents if contents else ()
+        for document in documents:
             row = programs.config_of(setting.view.table.name, document)
             if row is not None:
                 setting.configs[title] = entry.word

@@ -67,6 +67,13 @@ class GateTable(msgspec.Struct, frozen=True):
     """Whether the commands of Markdown count like those of other files; None: for notes only."""
 
 
+class DefaultsTable(msgspec.Struct, frozen=True):
+    """[defaults]: what the command line means where it names none; the gate does not ask."""
+
+    engine: Text | None = None
+    gpu: Text | None = None
+
+
 class IgnoreTable(msgspec.Struct, frozen=True):
     """[[ignore]]: a finding that is accepted."""
 
@@ -75,7 +82,7 @@ class IgnoreTable(msgspec.Struct, frozen=True):
     reason: Text
 
 
-TOP = ("pair", "paths", "gate", "ignore")
+TOP = ("pair", "paths", "gate", "ignore", "defaults")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,7 @@ class GateManifest:
     pairs: tuple[tuple[Deployment, PairTable], ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     gate: GateTable = field(default_factory=GateTable)
+    defaults: DefaultsTable = field(default_factory=DefaultsTable)
     ignores: tuple[tuple[FilePlace, IgnoreTable], ...] = ()
     """Findings that it silences, for files that have no comments."""
     findings: tuple[Finding, ...] = ()
@@ -115,11 +123,18 @@ class _ManifestReader:
             gate = GateTable(**self._table(parts["gate"], GateTable, "gate"))
             for key, _ in parts["gate"].pairs("versions"):
                 self._engine(key.text, key.place)
+        defaults = DefaultsTable()
+        if "defaults" in parts:
+            defaults = DefaultsTable(**self._table(parts["defaults"], DefaultsTable, "defaults"))
+            engine = (defaults.engine or "").partition("@")[0]
+            if engine and not self._engine(engine, parts["defaults"].place):
+                defaults = DefaultsTable(gpu=defaults.gpu)
         names: dict[str, FilePlace] = {}
         return GateManifest(
             pairs=tuple(p for t in self._list(parts, "pair") for p in self._pair(t, names)),
             paths=self._texts(parts["paths"], "paths") if "paths" in parts else {},
             gate=gate,
+            defaults=defaults,
             ignores=tuple(i for t in self._list(parts, "ignore") for i in self._ignore(t)),
             findings=tuple(self._findings),
         )

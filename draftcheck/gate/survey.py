@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -167,6 +168,22 @@ def take(
         if setup.deployment.target is None:
             setup.deployment = replace(setup.deployment, speculates=False, unknown=())
     return survey
+
+
+def file_times(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """When each file was written that a run may look at, and its size."""
+    root = _root(paths)
+    names = {
+        *discover.here(Path()),
+        *discover.named([path for path in paths if Path(path).exists()]),
+    }
+    names |= {discover.shown(root / name) for name in (manifest.NAME, locks.NAME)}
+    found = {}
+    for name in names:
+        with suppress(OSError):
+            info = Path(name).stat()
+            found[name] = (info.st_mtime_ns, info.st_size)
+    return found
 
 
 def _root(paths: Sequence[str]) -> Path:

@@ -131,9 +131,10 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
     notes += (choice.note,)
     return [
         EngineVerdict(
-            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes
+            engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes,
+            applies=choice.applies,
         )
-    ]
+    ]  # fmt: skip
 
 
 def _judge(
@@ -153,7 +154,8 @@ def _judge(
             comparison, said, said.machine,
             engine=engine.id, version=version, order=engine.order, drafts=method.drafts,
         )  # fmt: skip
-    pair = JudgedPair.of(comparison, setup_for(engine, version, method, said, fit))
+    assumed = _assumed(said, fit, comparison)
+    pair = JudgedPair.of(comparison, setup_for(engine, version, method, assumed, fit))
     own = _findings(active(engine, version, method), pair)
     everywhere = _findings(_truth(method, comparison), pair)
     if fit is not None:
@@ -172,7 +174,7 @@ def _judge(
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
     basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
-    text = commands.render(method.setup, comparison, _assumed(said, fit, comparison), method)
+    text = commands.render(method.setup, comparison, assumed, method)
     if fit is not None and fit.answer is Fit.DOES_NOT_FIT:
         for option in fit.when_full["without"]:
             text = text.replace(f" {option}", "")

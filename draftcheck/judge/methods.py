@@ -14,6 +14,7 @@ from draftcheck.errors import UsageError, did_you_mean
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
 
+FORMATS = {"folder": "checkpoints", "gguf": "GGUF files"}
 NO_DRAFT = frozenset({"itself", "none"})
 
 
@@ -25,6 +26,8 @@ class MethodChoice:
     note: str = ""
     impossible: bool = False
     """The engine has no such method: not a gap in the rulebook."""
+    applies: bool = True
+    """False: none of its methods that the rulebook knows loads such files."""
 
 
 def needs_no_draft(method: Method) -> bool:
@@ -54,8 +57,11 @@ def choose(
         return _absent(engine, version, wanted)
     fitting = tuple(method for method in offered if formats(comparison) <= set(method.formats))
     if not fitting:
-        files = " and ".join(sorted(formats(comparison)))
-        return MethodChoice((), f"the rulebook does not cover {files} files with {engine.name}")
+        covered = {name for method in offered for name in method.formats}
+        taken = " and ".join(FORMATS[name] for name in sorted(covered))
+        files = " with ".join(FORMATS[name] for name in sorted(formats(comparison)))
+        note = f"{engine.name}'s rules here cover {taken} only, not {files}"
+        return MethodChoice((), note, applies=False)
     if wanted is not None:
         return _wanted(comparison, engine, fitting)
     kinds = roles(comparison)

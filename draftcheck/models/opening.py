@@ -46,6 +46,11 @@ class OpenedModel:
     def remote(self) -> bool:
         return self.kind == "hub"
 
+    @property
+    def gated(self) -> bool | None:
+        """Whether its publisher decides who may have it; None: not that anybody knows."""
+        return (self.repo and self.repo.source and self.repo.source.listing.gated) or None
+
     def settle(self, error: ReadError | None) -> None:
         """Say how reading it went."""
         if self.repo is not None:
@@ -85,6 +90,8 @@ class Opener:
         notes: tuple[str, ...] = ()
         if repo.name != ref.repo:
             notes = (f"{ref.repo} is called {repo.name} now",)
+        if repo.note is not None:
+            notes = (*notes, repo.note)
         path = gguf_path(ref, repo)
         command, there = _download(ref, path)
         folder, _, name = (path or "").rpartition("/")
@@ -179,7 +186,8 @@ def _open_folder(ref: ModelRef) -> OpenedModel:
 
 def _local_gguf(ref: ModelRef, path: Path, *, named: bool) -> OpenedModel:
     source = FolderSource(path.parent, only=gguf.parts(path.name), named=named)
-    return OpenedModel(ref, source, path.name, "gguf")
+    # Engines take the file, not the folder that it was found in.
+    return OpenedModel(ref, source, path.name, "gguf", name=None if named else str(path))
 
 
 def _open_ollama(ref: ModelRef) -> OpenedModel:

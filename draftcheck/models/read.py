@@ -141,6 +141,7 @@ def _read_files(model: OpenedModel, *, whole: bool, lean: bool, deep: bool) -> M
         notes=(*model.notes, *facts.notes),
         download=model.download,
         downloaded=model.downloaded,
+        gated=model.gated,
     )
 
 
@@ -160,8 +161,6 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
             weight, parameters=quantised.count_parameters(weight.tensors, facts.quantization)
         )
     notes = list(weight.problems)
-    if tokenizer.main_file(source) is None:
-        notes.append(f"{text}: no tokenizer file")
     if facts.model_type is None and not raw:
         notes.append(f"{text}: no config.json")
     if tokenizer.main_file(source) is None and not raw and weight.tensors is None:
@@ -171,6 +170,8 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
             f"{text}: no model here (no config.json, tokenizer, safetensors or GGUF file)"
         )
     role = heads.role(facts, raw, weight.tensors)
+    if tokenizer.main_file(source) is None and role == heads.FULL:  # heads have none
+        notes.append(f"{text}: no tokenizer file")
     if role == heads.FULL:
         look = soundness.look
         if deep:
@@ -204,6 +205,7 @@ def _read_closed(model: OpenedModel, error: GatedError) -> ModelFacts:
         revision=source.revision,
         notes=(*model.notes, note),
         refused=error.message,
+        gated=True,
     )
     if model.gguf is not None:
         return replace(closed, weights=weights.listed(source, gguf.parts(model.gguf)))

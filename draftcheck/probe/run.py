@@ -13,7 +13,7 @@ limits are data, in rules/probes.toml.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from draftcheck import versions
@@ -85,6 +85,29 @@ def probe(request: ProbeRequest) -> ProbeResult:
     if request.interval is not None:
         return run.with_interval(reading, request.interval)
     return run.result(reading)
+
+
+def watch(request: ProbeRequest, interval: float) -> Iterator[ProbeResult]:
+    """Read the server again and again; each result tells what happened since the one before.
+
+    A server that goes away, or comes back as another one, is told like any other news.
+    """
+    first = probe(request)  # one that is not there at all is an error
+    before, began = first.reading, time.monotonic()
+    yield first
+    while True:
+        time.sleep(interval)
+        server = ProbedServer(parse(request.url), request.key, request.seconds)
+        recognised = recognise(server) if server.get(MODELS).reached else None
+        now, reading = time.monotonic(), None
+        if recognised is None:
+            yield _stranger(server)
+        else:
+            run = _ProbeRun(request, server, *recognised)
+            reading = run.read()
+            gained = None if before is None else _gained(reading, before)
+            yield run.result(reading, interval=gained, seconds=now - began)
+        before, began = reading, now
 
 
 class _ProbeRun:

@@ -66,7 +66,10 @@ def places() -> list[tuple[str, Path]]:
 def is_model(path: Path) -> bool:
     """Whether a folder holds one model itself, rather than several or folders of them."""
     names = _names(path)
-    return "config.json" in names or len(choose_gguf.models(names)) == 1
+    if "config.json" in names:
+        return True
+    below = (found for folder in _folders(path) for found in _here(folder, ""))
+    return len(choose_gguf.models(names)) == 1 and next(below, None) is None
 
 
 def _lm_studio(home: Path) -> list[Path]:

@@ -162,6 +162,8 @@ def why(
         parts.append(f"{nbytes(price.kv_per_token)} of cache a token")
     if judged.verdict is Verdict.DEGRADED and judged.warnings:
         parts.append(f"but: {judged.warnings[0][:1].lower()}{judged.warnings[0][1:]}")
+    if judged.candidate.gated:
+        parts.append("gated: whoever serves it needs access")
     return ", ".join(parts) or "nothing but its verdict is known"
 
 

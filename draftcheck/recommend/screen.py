@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftcheck import versions
 from draftcheck.judge.decide import BEST_FIRST, Question, usable
@@ -187,7 +187,7 @@ def judge(
     if search.largest is not None and theirs is not None and theirs > search.largest:
         return candidate.reject("max-size", f"{short_count(theirs)} parameters")
     return JudgedCandidate(
-        candidate=candidate,
+        candidate=replace(candidate, gated=candidate.gated or bool(draft.gated)),
         role=draft.role or "full",
         verdict=pair.verdict,
         engine=engine,
@@ -258,8 +258,8 @@ def _refused(
         if finding.outcome is wanted and finding.severity is Severity.ERROR
     ]
     if not rows:
-        notes = [note for entry in engines if entry.verdict is verdict for note in entry.notes]
-        return candidate.reject("engine", notes[0] if notes else "no engine runs it", verdict)
+        reasons = (entry.reason for entry in engines if entry.verdict is verdict)
+        return candidate.reject("engine", next(reasons, None) or "no engine runs it", verdict)
     [(rule, _)] = Counter(finding.rule for finding in rows).most_common(1)
     first = next(finding for finding in rows if finding.rule == rule)
     return candidate.reject(rule, first.saw, verdict)

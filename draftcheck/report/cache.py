@@ -44,11 +44,11 @@ def survey(store: HubCache, cleared: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _text(cache: Mapping[str, Any]) -> str:
-    lines = [safe(cache["folder"])]
-    if cleared := cache["cleared"]:
-        lines.append(f"  cleared {cleared['entries']:,} files, {byte_size(cleared['bytes'])}")
     size, limit = byte_size(cache["bytes"]), byte_size(cache["limit_bytes"])
-    lines.append(f"  {cache['entries']:,} files, {size} (limit {limit})")
+    lines = [f"{cache['entries']:,} files, {size} (limit {limit}) in {safe(cache['folder'])}"]
+    if cleared := cache["cleared"]:
+        told = f"cleared {cleared['entries']:,} files, {byte_size(cleared['bytes'])}"
+        lines = [f"{told} in {safe(cache['folder'])}"]
     for share in cache["repos"]:
         lines.append(
             f"  {byte_size(share['bytes']):>10}  {share['entries']:>5,} files"

@@ -17,15 +17,20 @@ KNOWN_BY = {
 """How a rule or a message is known."""
 
 
+def _width() -> int:
+    """Of a terminal, within reason; what is piped is as wide as a wide one."""
+    columns = shutil.get_terminal_size((WIDEST, 24)).columns
+    return min(WIDEST, max(NARROWEST, columns))
+
+
 def wrapped(head: str, text: str, *, hang: int = 0, break_words: bool = False) -> str:
     """A text behind its head, as wide as a terminal; further lines stand below its start.
 
     Long words and hyphens stay whole, so that paths, options and names can be copied.
     """
-    columns = shutil.get_terminal_size((WIDEST, 24)).columns
     return textwrap.fill(
         text,
-        min(WIDEST, max(NARROWEST, columns)),
+        _width(),
         initial_indent=head,
         subsequent_indent=" " * (len(head) + hang),
         break_long_words=break_words,
@@ -37,6 +42,16 @@ def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The cells, each as wide as the widest of its column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+
+
+def narrowed(rows: Sequence[Sequence[str]], spare: Sequence[int]) -> list[list[str]]:
+    """The cells padded, less what does not fit the terminal: the first to spare goes first."""
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    kept = list(range(len(widths)))
+    for at in spare:
+        if sum(widths[i] for i in kept) > _width():
+            kept.remove(at)
+    return padded([[row[i] for i in kept] for row in rows])
 
 
 def plural(number: int, word: str) -> str:

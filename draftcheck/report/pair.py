@@ -15,7 +15,7 @@ from draftcheck.report import memory, text
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import fenced, figure
 from draftcheck.report.safe import md
-from draftcheck.report.text import REACTIONS, answer, group, ways_out
+from draftcheck.report.text import REACTIONS, answer, answer_word, group, verdict_word, ways_out
 from draftcheck.values.comparison import Comparison, VocabularyComparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict, PairVerdict
@@ -106,7 +106,7 @@ def engine(entry: EngineVerdict) -> dict[str, Any]:
     return {
         **picked(
             entry, "engine", "version", "version_checked", "method", "reaction", "verdict",
-            "decided_by", "basis",
+            "decided_by", "basis", "applies", "reason",
         ),
         "findings": [picked(item, *FINDING) for item in entry.findings],
         "setup": entry.setup,
@@ -123,7 +123,7 @@ def pair_markdown(verdict: PairVerdict, *, switch_on: bool = True) -> str:
     comparison = verdict.comparison
     vocabulary = comparison.vocabulary
     lines = [
-        f"### draftcheck: {verdict.verdict}",
+        f"### draftcheck: {answer_word(verdict)}",
         "",
         answer(verdict, md) + ".",
         "",
@@ -137,7 +137,7 @@ def pair_markdown(verdict: PairVerdict, *, switch_on: bool = True) -> str:
         checked = "" if entry.version_checked else " (not verified)"
         lines.append(
             f"| {md(entry.engine)} | {md(entry.version)}{checked} | {md(entry.method or '-')}"
-            f" | {REACTIONS[entry.reaction]} | {entry.verdict} |"
+            f" | {REACTIONS[entry.reaction]} | {verdict_word(entry)} |"
         )
     lines += ["", *_findings(verdict)]
     repairs = ways_out(verdict.engines)

@@ -24,6 +24,8 @@ LEFT, GAP = 52, 28
 HALF = WIDTH // 2
 CURVES = ("1", "2", "4", "8")
 """Draft lengths that have a curve over the load."""
+POSITIONS = 5
+"""Bars at least, where drafts were measured so far: one alone says nothing of how they end."""
 SHOWN = 12
 """Kinds of text that have a bar."""
 
@@ -172,16 +174,19 @@ def _mark(
 
 def _positions(trial: Trial, top: float) -> tuple[list[str], float]:
     """How far drafts are accepted, as bars; a line for each token given the one before it."""
-    counters = trial.counters
-    if counters is None or not counters.by_position:
+    wanted = max(trial.length, POSITIONS)
+    row = next((row for row in trial.lengths if row.draft_tokens == wanted), trial.row)
+    counters = row.counters if row is not None else None
+    if row is None or counters is None or not counters.by_position:
         return [], top
     shares, given = counters.by_position, counters.by_position_given_the_last
     places = range(1, len(shares) + 1)
     across = (0.5, len(shares) + 0.5)
     panel = Panel(LEFT, top, HALF - LEFT - GAP, 180, across, (0, 1))
     marks = charts.from_one(len(shares))
-    parts = list(panel.frame("Accepted by position", "position in the draft", "share of drafts",
-                             marks, charts.ticks(1)))  # fmt: skip
+    title = f"Accepted by position, drafts of {row.draft_tokens}"
+    parts = list(panel.frame(title, "position in the draft", "share of drafts", marks,
+                             charts.ticks(1)))  # fmt: skip
     wide = min((panel.x(2) - panel.x(1)) * 0.7, 60)
     for place, share in zip(places, shares, strict=True):
         high = panel.bottom - panel.y(share)

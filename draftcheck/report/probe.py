@@ -45,6 +45,11 @@ def _answer(probe: ProbeResult) -> str:
     counts = next((counts for _, counts in _figures(probe)), None)
     if probe.state is not ProbeState.SPECULATING or counts is None:
         return told
+    parts = _shares(counts)
+    return f"{', '.join(parts)} ({_who(probe)})" if parts else told
+
+
+def _shares(counts: ServerCounts) -> list[str]:
     parts = []
     if counts.acceptance_rate is not None:
         parts.append(f"{100 * counts.acceptance_rate:.0f} % accepted")
@@ -53,7 +58,7 @@ def _answer(probe: ProbeResult) -> str:
     if counts.rates and counts.rates[-1] < LITTLE:
         at = next(at for at, rate in enumerate(counts.rates, 1) if rate < LITTLE)
         parts.append(f"position {at} only {100 * counts.rates[at - 1]:.0f} %")
-    return f"{', '.join(parts)} ({_who(probe)})" if parts else told
+    return parts
 
 
 def _facts(probe: ProbeResult) -> Iterator[tuple[str, str]]:
@@ -128,6 +133,30 @@ def _span(name: str, counts: ServerCounts) -> str:
                 shown = "".join(cell.rjust(7) for cell in cells[at : at + 12])
                 lines.append(f"    {title.ljust(12)}{shown}")
     return "\n".join(lines)
+
+
+def first_line(probe: ProbeResult) -> str:
+    return _text(probe).partition("\n")[0]
+
+
+def line(probe: ProbeResult, at: str) -> str:
+    """What happened since the line before, for somebody who watches."""
+    word = click.style(str(probe.state), fg=STATES[probe.state][1])
+    counts = probe.interval
+    if probe.server is None:
+        told = next((cause.text for cause in probe.causes), "")
+    elif counts is None:
+        told = "no counters to compare (a restart?)"
+    elif counts.says_nothing:
+        idle = counts.generated is not None
+        told = f"nothing drafted, {counts.generated:,} tokens generated" if idle else "idle"
+    else:
+        told = ", ".join([*_shares(counts), f"{counts.drafted or 0:,} tokens drafted"])
+    return f"{at}  {word}: {safe(told, 300)}"
+
+
+def json_line(probe: ProbeResult, at: str) -> str:
+    return dumps({"time": at, **_object(probe)}, indent=None)
 
 
 def _markdown(probe: ProbeResult) -> str:

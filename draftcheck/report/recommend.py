@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from draftcheck.recommend.ranking import RankedDraft, nbytes
 from draftcheck.recommend.run import Recommendation
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.known import figure_json
-from draftcheck.report.layout import fenced, indented, padded, plural, table_row, wrapped
+from draftcheck.report.layout import fenced, indented, narrowed, plural, table_row, wrapped
 from draftcheck.report.pair import model
 from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
@@ -24,6 +25,8 @@ from draftcheck.values.verdicts import EngineVerdict
 SHOWN = 8
 """Models that were turned away, told one by one."""
 COLUMNS = ("", "draft", "kind", "verdict", "size", "pays from", "cache/token", "speed-up")
+SPARE = [COLUMNS.index(name) for name in ("cache/token", "kind", "size")]
+"""Told below the table, too, so a narrow terminal does without them."""
 
 
 def _joined(
@@ -116,11 +119,34 @@ def method_words(row: RankedMethod) -> str:
     return "nothing measured or published"
 
 
-def method_answer(target: str, row: RankedMethod) -> str:
-    """The first line: the method, its draft, and what its place rests on."""
-    draft = f" with {row.draft}" if row.draft is not None else ""
-    unread = "; its files were not read here" if row.verdict is None else ""
-    return safe(f"{row.name} for {target}{draft}: {method_words(row)}{unread}", 400)
+def _losing(answer: Recommendation) -> bool:
+    """Every draft was measured, and none is faster than no draft."""
+    gains = [row.speedup for row in answer.drafts]
+    return bool(gains) and all(gain is not None and gain <= 1 for gain in gains)
+
+
+def first_line(answer: Recommendation) -> str:
+    """What to use, with which engine, and what that rests on; or that nothing is worth it."""
+    target = answer.target.called
+    best = answer.methods[0] if answer.methods else None
+    if _losing(answer) and (best is None or best.known_by != "measured" or best.draft is not None):
+        gain, draft = max((row.speedup or 0.0, row.judged.candidate.ref) for row in answer.drafts)
+        count = len(answer.drafts)
+        which = "the only one measured" if count == 1 else f"the best of {count} measured"
+        return safe(f"no draft pays for {target}: {which} is {gain:.2f}x ({draft})", 400)
+    own = any(book.uses_own_layers(entry.engine, entry.method) for entry in answer.alone)
+    if best is None or (best.draft is None and not own):
+        without = f"; without one: {best.name} with {best.engines[0]}" if best is not None else ""
+        return safe(f"no draft for {target} was found{without}", 400)
+    what = f"{best.draft} ({best.name})" if best.draft is not None else best.name
+    engine = f" with {best.setup.engine}" if best.setup is not None else ""
+    line = f"use {what}{engine} for {target}: {method_words(best)}"
+    models = " ".join(shlex.quote(name) for name in (target, best.draft) if name is not None)
+    if best.verdict is None:
+        line += "; its files were not read here"
+    elif best.known_by != "measured":
+        line += f"; not measured here: draftcheck trial {models}"
+    return safe(line, 600)
 
 
 def method_cells(row: RankedMethod) -> tuple[str, ...]:
@@ -152,7 +178,8 @@ METHOD_COLUMNS = ("method", "draft or head", "verdict", "known by", "worth")
 
 def _methods(answer: Recommendation) -> str:
     rows = [METHOD_COLUMNS, *map(method_cells, answer.methods)]
-    return "\n".join("  " + "  ".join(line).rstrip() for line in padded(rows))
+    known_by = METHOD_COLUMNS.index("known by")
+    return "\n".join("  " + "  ".join(line).rstrip() for line in narrowed(rows, [known_by]))
 
 
 def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
@@ -171,7 +198,7 @@ def _candidate(row: RankedDraft, rank: int) -> dict[str, Any]:
         ),
         "acceptance": row.record.acceptance if row.record else None,
         "published": figure_json(row.published) if row.published else None,
-        **picked(judged.candidate, "source", "path", "downloads", "likes"),
+        **picked(judged.candidate, "source", "path", "downloads", "likes", "gated"),
     }  # fmt: skip
 
 
@@ -195,20 +222,19 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         yield from _leftover([answer], verbose)
         return
     target = safe(answer.target.ref)
+    good = bool(answer.drafts) and not _losing(answer)
+    yield click.style(first_line(answer), fg=None if good else "yellow", bold=True)
     if answer.methods:
-        yield click.style(method_answer(answer.target.called, answer.methods[0]), bold=True)
         yield _methods(answer)
-    if not answer.drafts:
-        unread = any(row.verdict is None for row in answer.methods)
-        found = "was looked at here" if unread else "was found"
-        yield click.style(f"no draft for {target} {found}", fg="red", bold=True)
-    else:
+    if answer.drafts:
         total = len(answer.drafts) + answer.more
         found = f"{total} {plural(total, 'draft')} for {target}"
-        yield click.style(found, fg="green", bold=True)
-        lines = padded([COLUMNS, *(_cells(row, rank) for rank, row in enumerate(answer.drafts, 1))])
+        yield found
+        rows = [_cells(row, rank) for rank, row in enumerate(answer.drafts, 1)]
+        lines = narrowed([COLUMNS, *rows], SPARE)
+        verdict = [cell.strip() for cell in lines[0]].index("verdict")
         for line, row in zip(lines[1:], answer.drafts, strict=True):
-            line[3] = click.style(line[3], fg=COLOURS[row.judged.verdict])
+            line[verdict] = click.style(line[verdict], fg=COLOURS[row.judged.verdict])
         yield "\n".join("  " + "  ".join(line).rstrip() for line in lines)
         yield "\n".join(
             wrapped(f"  {rank}. ".ljust(5), safe(row.why, 600))
@@ -216,7 +242,8 @@ def _blocks(answer: Recommendation, verbose: bool) -> Iterator[str]:
         )
     yield _without(answer.alone)
     yield "\n".join(_turned_away(answer, verbose))
-    yield _setup(answer)
+    if not _losing(answer):
+        yield _setup(answer)
 
 
 def _without(alone: Sequence[EngineVerdict]) -> str:
@@ -283,8 +310,8 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
     if not answer.target.ref:
         return
     yield f"### Drafts for {md(answer.target.ref)}"
+    yield f"**{md(first_line(answer))}**"
     if answer.methods:
-        yield f"**{md(method_answer(answer.target.called, answer.methods[0]))}**"
         rows = [METHOD_COLUMNS, ["---"] * len(METHOD_COLUMNS)]
         rows += [tuple(map(md, method_cells(row))) for row in answer.methods]
         yield "\n".join(map(table_row, rows))
@@ -295,15 +322,13 @@ def _sections(answer: Recommendation, verbose: bool) -> Iterator[str]:
         for cells, row in zip(rows, answer.drafts, strict=True):
             lines.append(f"| {' | '.join(map(md, (*cells, row.why)))} |")
         yield "\n".join(lines)
-    else:
-        yield "No draft was found."
     if words := _without(answer.alone):
         yield md(words.replace("\n  ", " ")).replace("\n", "\n\n")
     shown = answer.rejected if verbose else answer.rejected[:SHOWN]
     rejected = [f"- {md(row.draft)}: {md(row.rule)}: {md(row.saw)}" for row in shown]
     yield "\n".join(rejected) or "Nothing was turned away."
     first = _ready(answer)
-    if answer.drafts and first is not None and first.setup:
+    if answer.drafts and not _losing(answer) and first is not None and first.setup:
         where = f"{md(first.engine)} {md(first.version)}"
         yield f"To switch it on ({where}):\n\n{fenced(first.setup)}"
 

@@ -25,8 +25,9 @@ from draftcheck.deploy.options import tables as options
 from draftcheck.deploy.options.checks import RULES
 from draftcheck.deploy.options.tables import OptionChange, OptionRule, OptionTable
 from draftcheck.errors import ReadError, UsageError
-from draftcheck.report.json import SCHEMA_VERSION, dumps, picked
-from draftcheck.report.layout import KNOWN_BY, table_row, version_window
+from draftcheck.judge.checks import CHECKS
+from draftcheck.report.json import HEAD, dumps, picked
+from draftcheck.report.layout import KNOWN_BY, padded, plural, table_row, version_window
 from draftcheck.report.safe import md
 from draftcheck.rulebook import book, file_rules, files
 from draftcheck.rulebook.book import Method, RepairRow, Rule
@@ -38,6 +39,16 @@ DEPLOY_FILES = "deploy files"
 MADE = "<!-- Made by `draftcheck rules --pages`; change rules/{file}.toml instead. -->"
 TRUTH = "every-engine"
 FILES = "deploy-files"
+COLUMNS = ("id", "rule", "", "severity", "reaction", "versions")
+SUBJECTS = {
+    "vocabulary": "vocabularies",
+    "model": "models and their weights",
+    "heads": "heads",
+    "listed": "classes, types and schemes that a version knows",
+    "llama": "what the loader takes and compares",
+    "hardware": "GPUs, types and memory",
+}
+"""Module of checks -> what its rules look at."""
 TAKES = {"none": "no draft", "itself": "the target's own MTP layers"}
 
 
@@ -148,6 +159,36 @@ def _text(rows: Sequence[Row], whole: bool) -> str:
     return "\n".join(lines[:-1] if whole else lines)
 
 
+def grouped(rows: Sequence[Row]) -> Iterator[str]:
+    """The list for somebody who reads it: by engine, then by what the rules look at."""
+    subjects = [*SUBJECTS.values(), ""]
+    ordered = sorted(rows, key=lambda row: subjects.index(_subject(row[1])))
+    for owner in dict.fromkeys(owner for owner, _ in rows):
+        mine = [rule for whose, rule in ordered if whose == owner]
+        count = len({rule.id for rule in mine})
+        read = ""
+        if owner in book.engine_files():
+            read = f", read from {book.load(owner).oldest} to {book.load(owner).checked}"
+        yield click.style(f"{owner}: {count} {plural(count, 'rule')}{read}", bold=True) + "\n"
+        table = padded([COLUMNS, *(_cells("", rule) for rule in mine)])
+        for cells in table:
+            del cells[2]  # the engine stands above
+        yield "  " + "  ".join(table[0]).rstrip() + "\n"
+        last = ""
+        for rule, cells in zip(mine, table[1:], strict=True):
+            if (subject := _subject(rule)) != last:
+                last = subject
+                yield click.style(f"  {subject}", underline=True) + "\n"
+            yield "  " + "  ".join(cells).rstrip() + "\n"
+        yield "\n"
+
+
+def _subject(rule: Rule | FileRule) -> str:
+    if not isinstance(rule, Rule):
+        return ""
+    return SUBJECTS[CHECKS[rule.check].__module__.rpartition(".")[2]]
+
+
 def _markdown(rows: Sequence[Row], whole: bool) -> str:
     if not whole:
         head = [
@@ -164,7 +205,7 @@ def _markdown(rows: Sequence[Row], whole: bool) -> str:
 
 
 def _json(rows: Sequence[Row], whole: bool) -> str:
-    body: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+    body: dict[str, Any] = {**HEAD}
     if whole:
         return dumps({**body, "rules": [_object(*row, whole=True) for row in rows]})
     owners = dict.fromkeys(owner for owner, _ in rows if owner not in (EVERYONE, DEPLOY_FILES))

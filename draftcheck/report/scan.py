@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from draftcheck.report.json import HEAD, dumps, picked
 from draftcheck.report.layout import plural
 from draftcheck.report.safe import md, safe
-from draftcheck.scan.changes import USABLE
+from draftcheck.scan.changes import USABLE, WORSE
 from draftcheck.scan.rows import ChangeRow
 from draftcheck.scan.run import ScanSummary
 
@@ -51,6 +52,7 @@ def body(summary: ScanSummary) -> dict[str, Any]:
             {
                 **picked(target, "ref", "source", "problem"),
                 "usable_drafts": summary.usable.get(target.ref, 0),
+                "gated": target.ref in summary.gated,
             }
             for target in summary.targets
         ],
@@ -59,12 +61,15 @@ def body(summary: ScanSummary) -> dict[str, Any]:
                 change, "kind", "target", "draft", "engine", "version", "method", "before", "after",
                 "cause", "why", "pinned",
             )
+            | {"gated": not summary.gated.isdisjoint((change.target, change.draft))}
             for change in summary.changes
         ],
         "pins": [
             picked(
-                pin, "target=pin.target", "draft=pin.draft", "engines=pin.engines", "verdict", "why"
+                pin, "target=pin.target", "draft=pin.draft", "engines=pin.engines", "verdict",
+                "worse", "why",
             )
+            | {"gated": not summary.gated.isdisjoint((pin.pin.target, pin.pin.draft))}
             for pin in summary.pins
         ],
         "problems": [
@@ -77,7 +82,60 @@ def _sorted(changes: tuple[ChangeRow, ...]) -> list[ChangeRow]:
     return sorted(changes, key=lambda c: (not c.pinned, ORDER.index(c.kind)))
 
 
-def _head(summary: ScanSummary) -> str:
+def _answer(summary: ScanSummary) -> str:
+    """The first line: what somebody must look at; else what changed, if anything did."""
+    pins: dict[str, dict[str, list[str]]] = {}
+    for change in _sorted(summary.changes):
+        if change.pinned and change.kind in WORSE:
+            how = pins.setdefault(_pair(summary, change.target, change.draft), {})
+            how.setdefault(change.after or "gone", []).append(change.engine)
+    if pins:
+        pair, how = next(iter(pins.items()))
+        words = "; ".join(f"{after} on {_named(engines)}" for after, engines in how.items())
+        return f"{_count(pins, 'pinned pair')} got worse: {pair} ({words}){_more(pins)}"
+    if broken := [pin for pin in summary.pins if pin.verdict not in USABLE]:
+        pair = _pair(summary, broken[0].pin.target, broken[0].pin.draft)
+        verb = "does not work" if len(broken) == 1 else "do not work"
+        words = f"{pair} ({broken[0].verdict})"
+        return f"{_count(broken, 'pinned pair')} {verb}: {words}{_more(broken)}"
+    if unread := [target for target in summary.targets if target.problem]:
+        first = f"{safe(unread[0].ref)}: {safe(unread[0].problem or '')}"
+        return f"{_count(unread, 'target')} could not be read: {first}{_more(unread)}"
+    listed = summary.scan.counts.get("listed", 0)
+    repos = f" in {listed:,} {plural(listed, 'repo')}" if listed else ""
+    if summary.changes:
+        kinds = Counter(change.kind for change in _sorted(summary.changes))
+        each = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        return f"{_count(summary.changes, 'verdict')} changed{repos}: {each}"
+    if summary.scan.number > 1:
+        return f"nothing changed{repos}"
+    count = sum(summary.usable.values())
+    drafts = f"{count:,} usable {plural(count, 'draft')}" if count else "no usable draft"
+    return f"the first scan: {drafts} for {_count(summary.targets, 'target')}{repos}"
+
+
+def _count(things: Sized, word: str) -> str:
+    return f"{len(things):,} {plural(len(things), word)}"
+
+
+def _more(things: Sized) -> str:
+    return f"; {len(things) - 1:,} more" if len(things) > 1 else ""
+
+
+def _named(engines: list[str]) -> str:
+    return ", ".join(engines) if len(engines) < 4 else f"{len(engines)} engines"
+
+
+def _pair(summary: ScanSummary, target: str, draft: str | None) -> str:
+    ours = _model(summary, target)
+    return f"{ours} + {_model(summary, draft)}" if draft else f"{ours} by itself"
+
+
+def _model(summary: ScanSummary, ref: str) -> str:
+    return safe(ref) + (" (gated)" if ref in summary.gated else "")
+
+
+def _figures(summary: ScanSummary) -> str:
     scan = summary.scan
     counts = scan.counts
     figures = ", ".join(
@@ -99,18 +157,19 @@ def _head(summary: ScanSummary) -> str:
 
 
 def _text(summary: ScanSummary) -> Iterator[str]:
-    yield _head(summary)
+    yield _answer(summary)
+    yield _figures(summary)
     for target in summary.targets:
         trouble = f"  not read: {safe(target.problem)}" if target.problem else ""
         count = summary.usable.get(target.ref, 0)
-        yield f"  {safe(target.ref)}: {count:,} usable {plural(count, 'draft')}{trouble}"
+        yield f"  {_model(summary, target.ref)}: {count:,} usable {plural(count, 'draft')}{trouble}"
     for pin in summary.pins:
         good = pin.verdict in USABLE
-        word = click.style(pin.verdict, fg="green" if good else "red", bold=not good)
-        yield f"pinned {safe(pin.pin.target)} + {safe(pin.pin.draft)}: {word} ({safe(pin.why)})"
-    if not summary.changes:
-        yield "no change since the scan before" if summary.scan.number > 1 else "the first scan"
-        return
+        colour = "yellow" if good and pin.worse else "green" if good else "red"
+        word = click.style(pin.verdict, fg=colour, bold=not good)
+        worse = f", worse on {_named(list(pin.worse))}" if pin.worse else ""
+        pair = _pair(summary, pin.pin.target, pin.pin.draft)
+        yield f"pinned {pair}: {word}{worse} ({safe(pin.why)})"
     last = None
     for number, change in enumerate(_sorted(summary.changes)):
         if number == SHOWN:
@@ -119,20 +178,21 @@ def _text(summary: ScanSummary) -> Iterator[str]:
         if change.kind != last:
             last = change.kind
             yield click.style(f"pairs that {HEADS[change.kind]}:", fg=COLOURS.get(change.kind))
-        draft = f" + {safe(change.draft)}" if change.draft else " by itself"
         was = f"{change.before or '-'} -> {change.after or '-'}"
         where = f"{change.engine} {safe(change.version)}"
-        yield f"  {safe(change.target)}{draft} on {where}: {was}; {safe(change.why)}"
+        pair = _pair(summary, change.target, change.draft)
+        yield f"  {pair} on {where}: {was}; {safe(change.why)}"
 
 
 def _markdown(summary: ScanSummary) -> Iterator[str]:
-    yield from (f"## {md(_head(summary))}", "")
+    yield from (f"## {md(_answer(summary))}", "", md(_figures(summary)), "")
     if summary.pins:
         yield from ("| pinned target | draft | verdict | why |", "|---|---|---|---|")
         for pin in summary.pins:
             mark = "" if pin.verdict in USABLE else "**"
             pair = f"{md(pin.pin.target)} | {md(pin.pin.draft)}"
-            yield f"| {pair} | {mark}{pin.verdict}{mark} | {md(pin.why)} |"
+            worse = f", worse on {md(_named(list(pin.worse)))}" if pin.worse else ""
+            yield f"| {pair} | {mark}{pin.verdict}{mark}{worse} | {md(pin.why)} |"
         yield ""
     yield from ("| target | usable drafts | problem |", "|---|---|---|")
     for target in summary.targets:
@@ -140,7 +200,6 @@ def _markdown(summary: ScanSummary) -> Iterator[str]:
         yield f"| {md(target.ref)} | {count:,} | {md(target.problem or '')} |"
     yield ""
     if not summary.changes:
-        yield "No change since the scan before." if summary.scan.number > 1 else "The first scan."
         return
     yield from ("| change | target | draft | engine | before | after | why |", "|---" * 7 + "|")
     for change in _sorted(summary.changes)[: 5 * SHOWN]:

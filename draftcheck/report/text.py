@@ -12,7 +12,7 @@ from draftcheck.report import memory
 from draftcheck.report.json import picked
 from draftcheck.report.layout import figure, indented, padded, wrapped
 from draftcheck.report.safe import safe
-from draftcheck.rulebook import files
+from draftcheck.rulebook import book, files
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
@@ -23,6 +23,14 @@ from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdi
 if TYPE_CHECKING:
     from draftcheck.evidence.published import PublishedFigure
 
+NOT_APPLICABLE = "not applicable"
+NO_ENGINE = "no engine of the rulebook takes these files"
+LONGEST_REASON = 240
+NOT_FOR_ALL = (
+    "verifier", "made from", "experts", "sliding window", "quantisation", "multimodal",
+    "eos ids of generation", "architectures", "base size",
+)  # fmt: skip
+"""Facts that many models do not have: left out where their config was read and names none."""
 SEVERAL = 4
 """Engines named one by one."""
 DETAILS = 4
@@ -37,13 +45,13 @@ ANSWERS = {
     Verdict.COMPATIBLE: "{draft} can speculate for {target}",
     Verdict.DEGRADED: "{draft} can speculate for {target}, with losses",
     Verdict.INCOMPATIBLE: "{draft} cannot speculate for {target}",
-    Verdict.UNDECIDED: "not enough was read to tell whether {draft} can speculate for {target}",
+    Verdict.UNDECIDED: "it cannot be told whether {draft} can speculate for {target}",
 }
 ALONE = {
     Verdict.COMPATIBLE: "{target} can speculate without a draft model",
     Verdict.DEGRADED: "{target} can speculate without a draft model, with losses",
     Verdict.INCOMPATIBLE: "{target} cannot speculate without a draft model",
-    Verdict.UNDECIDED: "not enough was read to tell how {target} can speculate by itself",
+    Verdict.UNDECIDED: "it cannot be told how {target} can speculate by itself",
 }
 REACTIONS = {
     Reaction.RUNS: "runs it",
@@ -76,7 +84,7 @@ def pair(
 
     switch_on: the command that does it is of use. measured: what a trial says of the pair.
     """
-    word = click.style(str(verdict.verdict), fg=COLOURS[verdict.verdict], bold=True)
+    word = click.style(answer_word(verdict), fg=COLOURS[verdict.verdict], bold=True)
     told = [answer(verdict, safe)] if switch_on or measured is None else []
     blocks = [f"{word}: {'; '.join([*told, *([safe(measured)] if measured else [])])}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
@@ -133,15 +141,36 @@ def ways_out(engines: Sequence[EngineVerdict]) -> list[tuple[Repair, list[str]]]
     return list(alike.values())
 
 
+def verdict_word(entry: EngineVerdict) -> str:
+    return str(entry.verdict) if entry.applies else NOT_APPLICABLE
+
+
+def answer_word(verdict: PairVerdict) -> str:
+    """The pair's verdict; another word where no rule could be held against such files."""
+    applies = any(entry.applies for entry in verdict.engines)
+    return str(verdict.verdict) if applies else NOT_APPLICABLE
+
+
 def answer(verdict: PairVerdict, escape: Callable[[str], str]) -> str:
     """The verdict in a sentence."""
     comparison = verdict.comparison
     target = escape(comparison.target.ref)
     if (first := _headline(verdict)) is not None:
         return first
-    if comparison.draft is None:
-        return ALONE[verdict.verdict].format(target=target)
-    return ANSWERS[verdict.verdict].format(target=target, draft=escape(comparison.draft.ref))
+    if not verdict.engines:
+        return NO_ENGINE
+    reasons = (
+        escape(entry.reason or "")[:LONGEST_REASON]
+        for entry in verdict.engines
+        if entry.verdict is verdict.verdict is Verdict.UNDECIDED
+    )
+    reason = next(reasons, "")
+    if answer_word(verdict) == NOT_APPLICABLE:
+        return reason
+    words = ALONE if comparison.draft is None else ANSWERS
+    draft = "" if comparison.draft is None else escape(comparison.draft.ref)
+    told = words[verdict.verdict].format(target=target, draft=draft)
+    return f"{told}: {reason}" if reason else told
 
 
 def _headline(verdict: PairVerdict) -> str | None:
@@ -155,6 +184,10 @@ def _headline(verdict: PairVerdict) -> str | None:
     sizes = [facts.weights.parameters for _, facts in verdict.comparison.sides]
     if "swapped" in failed and len(sizes) == 2 and sizes[0] and sizes[1]:
         return f"swapped? the draft is {sizes[1] / sizes[0]:,.3g} times the target's size"
+    twice = verdict.comparison.draft is not None and verdict.comparison.one_model
+    own = any(book.uses_own_layers(entry.engine, entry.method) for entry in verdict.engines)
+    if twice and not own and verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED):
+        return "the draft is the target itself: it runs, and cannot be faster than no draft"
     entry = failed.get("does-not-fit")
     if entry is None or entry.verdict is not verdict.verdict or not entry.memory:
         return None
@@ -177,6 +210,8 @@ def _vocabulary(comparison: Comparison) -> str:
     words = RELATIONS[vocabulary.relation]
     if vocabulary.relation is Relation.UNKNOWN and vocabulary.differing_ids == 0:
         words = "the same texts; embedding rows not read on both sides"
+    if vocabulary.relation is Relation.UNKNOWN and _is_head(comparison.drafter):
+        words = "the target's: a head has no tokenizer of its own"
     sizes = " / ".join(figure(n) for n in (vocabulary.target_size, vocabulary.draft_size))
     differing = ""
     if vocabulary.differing_ids:
@@ -206,16 +241,23 @@ def published_of(target: ModelNames, draft: ModelNames | None) -> PublishedFigur
     return rows.best(rows.figures_of(target, draft))
 
 
+def _is_head(facts: ModelFacts) -> bool:
+    return facts.role not in (None, "full")
+
+
 def _model(facts: ModelFacts) -> str:
     config = facts.config
     parts = [safe(config.model_type or "model type not read", 40)]
     if facts.weights.parameters:
         parts.append(f"{short_count(facts.weights.parameters)} parameters")
-    parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
+    if facts.tokenizer.kind or not _is_head(facts):
+        parts.append(safe(facts.tokenizer.kind or "tokenizer not read", 40))
     if config.scaled_context:
         parts.append(f"context {config.scaled_context:,}")
-    if facts.role not in (None, "full"):
+    if _is_head(facts):
         parts.append(f"role {safe(str(facts.role), 40)}")
+    if facts.gated:
+        parts.append("gated: whoever serves it needs access")
     return ", ".join(parts)
 
 
@@ -227,8 +269,8 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
         reaction = REACTIONS[entry.reaction] + documented
         rows.append((entry.engine, version, entry.method or "-", reaction))
     if not rows:
-        return "  no engine of the rulebook takes these files"
-    words = [click.style(entry.verdict, fg=COLOURS[entry.verdict]) for entry in engines]
+        return ""
+    words = [click.style(verdict_word(entry), fg=COLOURS[entry.verdict]) for entry in engines]
     lines = zip(padded(rows), words, strict=True)
     return "\n".join(f"  {'  '.join(cells)}  {word}" for cells, word in lines)
 
@@ -327,10 +369,13 @@ def inspect(facts: ModelFacts) -> str:
     sections |= _head_section(facts.head)
     if (by_llama := loaded(facts)) is not None:
         sections["as llama.cpp loads it"] = dict(by_llama)
-    lines = []
+    read = config.model_type is not None
+    lines = [safe(f"{facts.ref}: {_model(facts)}")]
     for name, values in sections.items():
         lines.append(click.style(name, bold=True))
-        lines += [f"  {key.ljust(22)} {_value(value)}" for key, value in values.items()]
+        for key, value in values.items():
+            if value is not None or not (read and key in NOT_FOR_ALL):
+                lines.append(f"  {key.ljust(22)} {_value(value)}")
     lines += [f"note: {safe(note)}" for note in facts.notes]
     return "\n".join(lines)
 

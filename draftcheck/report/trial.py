@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
 from draftcheck.evidence.usual import UsualRange, usual
 from draftcheck.report import known
 from draftcheck.report.json import HEAD, dumps
-from draftcheck.report.layout import plural
+from draftcheck.report.layout import indented, plural
 from draftcheck.report.safe import md, safe
 from draftcheck.trial import offered_ways
 from draftcheck.trial.engine_speed.speedups import EngineSpeedup
 from draftcheck.trial.result import Interval, SpeculationFigures, Trial
+from draftcheck.values.verdicts import EngineVerdict
 
 BAR = 32
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)
@@ -40,6 +42,14 @@ def code(trial: Trial) -> int:
 
 def answer(trial: Trial) -> str:
     """The result in a sentence."""
+    told = _answer(trial)
+    if trial.incomplete is None or trial.broken:
+        return told
+    word = "interrupted" if trial.incomplete == "interrupted" else "incomplete"
+    return f"{word}: {told}"
+
+
+def _answer(trial: Trial) -> str:
     if trial.broken:
         return f"broken: {trial.broken}"
     figures = f"{trial.acceptance:.0%} of {trial.length}-token drafts accepted"
@@ -159,7 +169,12 @@ def _usual(trial: Trial) -> UsualRange | None:
     return usual(trial.target, draft, trial.length, row.tokens_per_pass)
 
 
-def _blocks(trial: Trial) -> Iterator[str]:
+def text(trial: Trial, ready: EngineVerdict | None = None) -> str:
+    """ready: the verdict whose setup switches it on."""
+    return "\n\n".join(block for block in _blocks(trial, ready) if block)
+
+
+def _blocks(trial: Trial, ready: EngineVerdict | None) -> Iterator[str]:
     colour = _colour(trial)
     yield click.style(safe(answer(trial)), fg=colour, bold=True)
     if trial.incomplete:
@@ -204,23 +219,38 @@ def _blocks(trial: Trial) -> Iterator[str]:
         if trial.pays and losing:
             lines.append(f"  from {losing[0]} sequences at once it no longer pays")
         yield "\n".join(lines)
-    yield "\n".join([*_foot(trial), *_switch_on(trial)])
+    yield "\n".join(_foot(trial))
+    if ready is not None and ready.setup is not None:
+        where = f"{ready.engine} {ready.version}, {ready.method}"
+        yield f"to switch it on ({where}):\n{indented(ready.setup)}"
+    elif (step := next_step(trial)) is not None:
+        engine = f" --engine {step.engine}" if step.engine else ""
+        pair = " ".join(shlex.quote(safe(name)) for name in step.models)
+        yield f"to switch it on: draftcheck pair {pair}{engine} --draft-tokens {step.length}"
 
 
-def _switch_on(trial: Trial) -> Iterator[str]:
-    """The next step, where drafts pay."""
+@dataclass(frozen=True, slots=True)
+class TrialNextStep:
+    """What to switch on, where drafts pay."""
+
+    models: tuple[str, ...]
+    engine: str
+    """With its version; empty: none was asked for."""
+    length: int
+
+
+def next_step(trial: Trial) -> TrialNextStep | None:
     drafts_pay = trial.pays and trial.best is not None and trial.best.method == "draft_model"
     sure = bool(drafts_pay and not (trial.costs_origin and trial.costs_origin.warning))
     length, engine = trial.length, ""
     if trial.speeds:
         first = trial.speeds[0]
         sure, length = first.pays, first.draft_tokens
-        engine = f" --engine {shlex.quote(safe(f'{first.engine}@{first.version}'))}"
-    if sure and trial.lost_for_real is None:
-        own = trial.head is not None and trial.draft == trial.target
-        names = (trial.target,) if own else (trial.target, trial.draft)
-        pair = " ".join(shlex.quote(safe(name)) for name in names)
-        yield f"  to switch it on: draftcheck pair {pair}{engine} --draft-tokens {length}"
+        engine = f"{first.engine}@{first.version}"
+    if not sure or trial.lost_for_real is not None:
+        return None
+    own = trial.head is not None and trial.draft == trial.target
+    return TrialNextStep((trial.target,) if own else (trial.target, trial.draft), engine, length)
 
 
 def _that_runs_it_so(trial: Trial) -> str:
@@ -359,7 +389,7 @@ def _markdown(trial: Trial) -> Iterator[str]:
 
 
 FORMATS: Mapping[str, Callable[[Trial], str]] = {
-    "text": lambda trial: "\n\n".join(block for block in _blocks(trial) if block),
+    "text": text,
     "json": lambda trial: dumps(
         {**HEAD, **trial.to_dict(), "published": known.usual_json(_usual(trial))}
     ),

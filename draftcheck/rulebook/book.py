@@ -209,7 +209,8 @@ class Engine(EngineIdentity, frozen=True, kw_only=True):
                 hint=f"{self.name} was read from {self.oldest} to {self.checked}"
                 f" ({self.checked_on}); {self.id} alone means {self.checked}.",
             ) from None
-        return text
+        # As its makers write it: b9109, 0.15.1.
+        return f"b{self.order(text)}" if self.versions == "build" else text.removeprefix("v")
 
 
 @cache

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from draftcheck.scan.rows import ChangeKind, PairRow, VerdictRow
-from draftcheck.values.words import Outcome, Severity
+from draftcheck.values.findings import most_telling
 
 USABLE = ("compatible", "degraded")
+WORSE = ("broke", "unclear", "gone", "worse")
+"""Changes that nobody wants."""
 LONGEST = 300
 
 
@@ -87,14 +89,6 @@ def sentence(row: VerdictRow, cause: str, before: Origin | None, after: Origin) 
     moved = phrases.get(cause, "")
     if not moved and before is not None:
         moved = " and ".join(phrases[name] for name in _moved(before, after))
-    # The finding that explains a verdict best: what failed, else what is unknown.
-    telling = sorted(
-        (entry for entry in row.findings if entry.severity != Severity.NOTE),
-        key=lambda entry: (
-            entry.rule != row.decided_by,
-            entry.outcome != Outcome.FAIL,
-            entry.severity != Severity.ERROR,
-        ),
-    )
-    said = f"{telling[0].rule}: {telling[0].saw}" if telling else next(iter(row.notes), "")
+    telling = most_telling(row.findings, row.decided_by)
+    said = f"{telling.rule}: {telling.saw}" if telling else next(iter(row.notes), "")
     return f"{moved}; {said[:LONGEST]}" if said else moved

@@ -17,16 +17,25 @@ last complete scan is noted with the verdicts, each change with its cause (chang
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftcheck.models.sources import progress
 from draftcheck.scan import hub_list, stages, verdicts
+from draftcheck.scan.changes import USABLE, WORSE
 from draftcheck.scan.executors import LocalRunner, Runner
 from draftcheck.scan.night import Say, ScanNight, StageClock, settings
 from draftcheck.scan.plan import READABLE, repo_of
-from draftcheck.scan.rows import ChangeRow, ModelRow, PinRow, ScanRow, TargetRow, VerdictRow
+from draftcheck.scan.rows import (
+    ChangeRow,
+    ModelRow,
+    PinRow,
+    RepoRow,
+    ScanRow,
+    TargetRow,
+    VerdictRow,
+)
 from draftcheck.scan.store import ScanStore
 from draftcheck.scan.targets import ScanJob
 from draftcheck.scan.tasks import session
@@ -44,6 +53,8 @@ class PinnedPair:
     verdict: str
     """The best of the engines asked, or undecided where there is none."""
     why: str = ""
+    worse: tuple[str, ...] = ()
+    """Engines that took it at the scan before and take it less well, or not, now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,8 @@ class ScanSummary:
     problems: tuple[ModelRow, ...]
     usable: Mapping[str, int]
     """Target -> drafts that at least one engine takes."""
+    gated: frozenset[str] = frozenset()
+    """Those of the models named here whose publisher decides who may have them."""
 
 
 def scan(
@@ -135,22 +148,41 @@ def summary(store: ScanStore, *, resumed: bool = False) -> ScanSummary:
     )
     usable = {target.ref: 0 for target in targets} | {row[0]: row[1] for row in found}
     problems = [model for model in store.models() if model.status not in READABLE]
+    changes = tuple(store.changes(latest.number))
+    worse = [change for change in changes if change.pinned and change.kind in WORSE]
+    pins = [_pinned(store, pin, worse) for pin in store.read(PinRow)]
+    named = {target.ref for target in targets}
+    named.update(ref for pin in pins for ref in (pin.pin.target, pin.pin.draft))
+    named.update(ref for change in changes for ref in (change.target, change.draft) if ref)
     return ScanSummary(
         scan=latest,
         resumed=resumed,
         targets=targets,
-        changes=tuple(store.changes(latest.number)),
-        pins=tuple(_pinned(store, pin) for pin in store.read(PinRow)),
+        changes=changes,
+        pins=tuple(sorted(pins, key=lambda pin: (not pin.worse, pin.verdict in USABLE))),
         problems=tuple(problems[:PROBLEMS]),
         usable=usable,
+        gated=frozenset(ref for ref in named if _gated(store, ref)),
     )
+
+
+def _gated(store: ScanStore, ref: str) -> bool:
+    model, repo = store.model(ref), next(store.read(RepoRow, "name = ?", repo_of(ref)), None)
+    return bool((model and model.status == "gated") or (repo and repo.gated))
 
 
 RANK = ("compatible", "degraded", "undecided", "incompatible")
 
 
-def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
+def _pinned(store: ScanStore, pin: PinRow, worse: Sequence[ChangeRow]) -> PinnedPair:
     """With engines named, the worst of them counts; without, the best."""
+    named = {name.partition("@")[0] for name in pin.engines}
+    engines = tuple(
+        change.engine
+        for change in worse
+        if (change.target, change.draft) == (pin.target, pin.draft)
+        and (not named or change.engine in named)
+    )
     rows = [
         row
         for row in store.verdicts(target=pin.target, draft=pin.draft)
@@ -163,9 +195,11 @@ def _pinned(store: ScanStore, pin: PinRow) -> PinnedPair:
             for ref, model in ((ref, store.model(ref)) for ref in (pin.target, pin.draft))
             if model is None or model.status not in READABLE
         )
-        return PinnedPair(pin, "undecided", f"not judged: {next(unread, 'no verdict yet')}")
+        return PinnedPair(
+            pin, "undecided", f"not judged: {next(unread, 'no verdict yet')}", engines
+        )
     order = max if pin.engines else min
     chosen: VerdictRow = order(rows, key=lambda row: RANK.index(row.verdict))
     errors = [f"{row.rule}: {row.saw}" for row in chosen.findings if row.severity == "error"]
     why = f"{chosen.engine} {chosen.version}" + (f": {errors[0]}" if errors else "")
-    return PinnedPair(pin, chosen.verdict, why)
+    return PinnedPair(pin, chosen.verdict, why, engines)

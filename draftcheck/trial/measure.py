@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -31,6 +32,7 @@ from draftcheck.trial.backends.backend import (
     Backend,
     BrokenDraft,
     CannotVerify,
+    StoppedWriting,
     choose,
     instead_of,
     open_backend,
@@ -45,8 +47,11 @@ from draftcheck.trial.result import (
 )
 from draftcheck.trial.simulate import answers
 from draftcheck.trial.speedup import Costs
+from draftcheck.values.progress import FleetingText, time_span
 
 BATCH = 16
+EVERY = 0.5
+"""Seconds between two words about the progress."""
 WATCHED = 4
 """The draft length whose acceptance decides when there are prompts enough."""
 LOADS = (1, 4, 16, 64)
@@ -74,7 +79,7 @@ def run(plan: TrialPlan, say: Say) -> Trial:
         backend = open_backend(chosen, plan.target, plan.draft, plan.options)
     except BrokenDraft as error:
         return broken_trial(plan, None, str(error), time.perf_counter() - began)
-    say(f"loaded on {backend.device}, {backend.dtype}")
+    say(FleetingText(f"loaded on {backend.device}, {backend.dtype}{_patience(plan)}"))
     with closing(backend):
         trial = _run_loaded(plan, backend, began, say)
     return structs.replace(trial, seconds=time.perf_counter() - began)
@@ -102,15 +107,16 @@ def _collect_traces(
 ) -> None:
     """Traces, a batch of prompts at a time, until they suffice."""
     kept = load_texts(plan.reuse, plan) if plan.reuse else None
+    pace = TrialPace(plan, began, say)
     try:
         for at in range(0, len(kept if kept is not None else plan.prompts), BATCH):
             before = len(work.texts)
             try:
                 if kept is None:
-                    _write_texts(plan, backend, work, at, began)
+                    _write_texts(plan, backend, work, at, pace)
                 else:
                     work.texts += kept[at : at + BATCH]
-            except ReadError:
+            except (ReadError, KeyboardInterrupt):
                 _read_texts(plan, backend, work, before)
                 raise
             _read_texts(plan, backend, work, before)
@@ -120,8 +126,6 @@ def _collect_traces(
                 counts = answers.by_length(work.traces, longest, samples=False)[longest]
                 interval = answers.interval(counts.accepted, counts.drafted)
                 width = None if interval is None else (interval[1] - interval[0]) / 2
-            tokens = sum(len(trace.tokens) for trace in work.traces)
-            say(f"{len(work.traces)} prompts, {tokens:,} tokens")
             if width is not None and width <= plan.precision > 0:
                 work.stopped = f"acceptance is known to within {width:.3f}"
                 break
@@ -146,21 +150,60 @@ def _collect_traces(
         )
 
 
-def _write_texts(plan: TrialPlan, backend: Backend, work: TrialWork, at: int, began: float) -> None:
+class TrialPace:
+    """How far the target's answers are, and how long the rest may take at most."""
+
+    def __init__(self, plan: TrialPlan, began: float, say: Say) -> None:
+        self._prompts, self._budget, self._say = len(plan.prompts), plan.budget, say
+        self._began, self._first = began, time.perf_counter()
+        self._next = 0.0
+
+    @property
+    def budget_left(self) -> float | None:
+        if self._budget is None:
+            return None
+        return max(self._budget - (time.perf_counter() - self._began), 1.0)
+
+    def tell(self, prompts: float, before: int = 0) -> None:
+        """How many prompts are answered, parts of answers included; so many were before."""
+        prompts += before
+        now = time.perf_counter()
+        if now < self._next or not prompts:
+            return
+        self._next = now + EVERY
+        left = (now - self._first) / prompts * (self._prompts - prompts)
+        left = min(left, self.budget_left or left)
+        words = f"{int(prompts):,} of {self._prompts:,} prompts"
+        self._say(FleetingText(f"{words}, at most about {time_span(left)} left"))
+
+
+def _patience(plan: TrialPlan) -> str:
+    return "" if plan.budget is None else f"; at most {time_span(plan.budget)} (--budget)"
+
+
+def _write_texts(
+    plan: TrialPlan, backend: Backend, work: TrialWork, at: int, pace: TrialPace
+) -> None:
     """The target's texts for one batch; the seconds that are left bound them."""
-    seconds = None
-    if plan.budget is not None:
-        seconds = max(plan.budget - (time.perf_counter() - began), 1.0)
-    options = replace(plan.options, seed=plan.options.seed + at, seconds=seconds)
+    first = len(work.texts)
+    options = replace(plan.options, seed=plan.options.seed + at, seconds=pace.budget_left)
     # The greedy and the sampled part of the batch, evenly mixed over all prompts.
     batch = list(enumerate(plan.prompts[at : at + BATCH], start=at))
     share = plan.greedy_share if plan.options.temperature > 0 else 1.0
     greedy = [prompt for i, prompt in batch if int((i + 1) * share) > int(i * share)]
     warm = [prompt for i, prompt in batch if int((i + 1) * share) == int(i * share)]
     for temperature, prompts in ((0.0, greedy), (plan.options.temperature, warm)):
-        if prompts:
-            for text in backend.generate(prompts, replace(options, temperature=temperature)):
+        if not prompts:
+            continue
+        done = at + len(work.texts) - first
+        options = replace(options, temperature=temperature, wrote=partial(pace.tell, before=done))
+        try:
+            for text in backend.generate(prompts, options):
                 work.texts.append(replace(text, temperature=temperature))
+                pace.tell(at + len(work.texts) - first)
+        except StoppedWriting as stopped:
+            work.texts += [replace(text, temperature=temperature) for text in stopped.texts]
+            raise
 
 
 def _read_texts(plan: TrialPlan, backend: Backend, work: TrialWork, first: int) -> None:
@@ -179,7 +222,7 @@ def _time_steps(plan: TrialPlan, backend: Backend, work: TrialWork, say: Say) ->
     context = min([CONTEXT, *(size // 2 for size in backend.limits().contexts)])
     loads = LOADS if backend.device.startswith("cuda") else LOADS[:1]
     for sequences in loads:
-        say(f"timing steps for {sequences} sequence{'s' * (sequences > 1)}")
+        say(FleetingText(f"timing steps for {sequences} sequence{'s' * (sequences > 1)}"))
         costs = backend.costs(sequences, context)
         if costs is None:
             break
@@ -202,7 +245,7 @@ def _speculate_for_real(
     plan: TrialPlan, backend: Backend, trial: Trial, work: TrialWork, say: Say
 ) -> Trial:
     """With texts that were measured: greedy ones, if any, whose output can be compared."""
-    say(f"speculating for real with {trial.length} tokens")
+    say(FleetingText(f"speculating for real with {trial.length} tokens"))
     read = {id(trace.tokens): trace for trace in work.traces}
     long = [text for text in work.texts if len(text.tokens) > 1 and id(text.tokens) in read]
     coldest = min(text.temperature for text in long)

@@ -318,6 +318,8 @@ class ModelFacts(PublicResult):
     """What it is called there."""
     refused: str | None = None
     """Why none of its files could be read; then the listing is all that is known."""
+    gated: bool | None = None
+    """Its publisher decides who may have its files; None: not that anybody knows."""
     origin: Origin = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -8,8 +8,9 @@ and the changes that would mend it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from draftcheck.values.words import Outcome, Reaction, Severity
 
@@ -97,3 +98,35 @@ class Finding:
     def counts(self) -> bool:
         """Whether it can change the gate's verdict."""
         return self.ignored is None and self.severity is not Severity.NOTE
+
+
+class JudgedRule(Protocol):
+    """What a finding has wherever it is kept."""
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def severity(self) -> Severity: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+AnyFinding = TypeVar("AnyFinding", bound=JudgedRule)
+
+
+def most_telling(findings: Iterable[AnyFinding], decided_by: str | None) -> AnyFinding | None:
+    """The finding that explains a verdict best: what failed, else what is unknown."""
+    telling = (
+        entry
+        for entry in findings
+        if entry.severity is not Severity.NOTE and entry.outcome in (Outcome.FAIL, Outcome.UNKNOWN)
+    )
+    return min(
+        telling,
+        key=lambda entry: (
+            entry.rule != decided_by,
+            entry.outcome is not Outcome.FAIL,
+            entry.severity is not Severity.ERROR,
+        ),
+        default=None,
+    )

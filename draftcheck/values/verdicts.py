@@ -8,7 +8,7 @@ from typing import Any
 
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.findings import Finding
+from draftcheck.values.findings import Finding, most_telling
 from draftcheck.values.memory import MemoryFit
 from draftcheck.values.results import PublicResult
 from draftcheck.values.words import Reaction, Verdict
@@ -78,6 +78,18 @@ class EngineVerdict:
     """Whether it fits; None where no GPU was named or the engine's memory is not modelled."""
     repairs: tuple[Repair, ...] = ()
     notes: tuple[str, ...] = ()
+    applies: bool = True
+    """False: the engine's rules cover no such files, so nothing was held against them."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not simply compatible, in a sentence."""
+        if self.verdict is Verdict.COMPATIBLE:
+            return None
+        finding = most_telling(self.findings, self.decided_by)
+        if finding is not None:
+            return f"{finding.rule}: {finding.saw or finding.title}"
+        return self.notes[-1] if self.notes else "nothing that was read tells"
 
 
 @dataclass(frozen=True, slots=True)

@@ -404,3 +404,40 @@ def test_several_drafts_are_compared_in_one_table(run: Run, tmp_path: Path) -> N
     assert run("pair", target, other, other, "--engine", "vllm", "--quiet").code == 1
     ran = run("pair", target, good, other, "--trial-from", "x.json")
     assert ran.code == 2 and "--trial-from takes one DRAFT" in ran.err
+
+
+PAIR = FIXTURES / "pair"
+SIDES = [
+    ("target", "draft"), ("target.gguf", "draft.gguf"), ("target.gguf", "draft"),
+    ("target", "draft.gguf"), ("target", None), ("target.gguf", None), ("heads/target-mtp", None),
+    ("target", "heads/eagle3"), ("target", "heads/medusa"), ("target.gguf", "heads/dflash"),
+    ("draft", "target"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sides", SIDES, ids=str)
+def test_no_reason_is_empty_and_not_applicable_is_a_word_of_its_own(
+    run: Run, sides: tuple[str, str | None]
+) -> None:
+    asked = [word for name in ENGINES for word in ("--engine", name)]
+    models = [PAIR / name for name in sides if name is not None]
+    rows = run("pair", *models, *asked, "--format", "json").json["engines"]
+    shown = run("pair", *models, *asked).out
+    assert {row["engine"] for row in rows} == set(ENGINES)
+    for row in rows:
+        assert (row["reason"] is None) is (row["verdict"] == "compatible"), row
+        assert row["reason"] is None or row["reason"].strip(), row
+        method = re.escape(row["method"] or "-")
+        [line] = re.findall(rf"(?m)^  {row['engine']}  .* {method} .*$", shown)
+        assert line.endswith("not applicable" if not row["applies"] else row["verdict"]), line
+        if not row["applies"]:
+            assert row["verdict"] == "undecided" and "rules here cover" in row["reason"]
+    assert {row["applies"] for row in rows} == {True, False} or sides[0] != "target.gguf"
+
+
+def test_the_first_line_says_what_does_not_apply(run: Run) -> None:
+    ran = run("pair", PAIR / "target.gguf", PAIR / "draft.gguf", "--engine", "vllm")
+    first = ran.out.splitlines()[0]
+    assert ran.code == 3 and first == (
+        "not applicable: vLLM's rules here cover checkpoints only, not GGUF files"
+    )

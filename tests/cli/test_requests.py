@@ -16,6 +16,7 @@ from draftcheck.cli import COMMANDS, cli, progress
 from draftcheck.cli.options import ReportOptions, TrialKnobs, parsed_into
 from draftcheck.models.sources import progress as meter
 from draftcheck.scan.night import StageProgress
+from draftcheck.values.progress import FleetingText
 from tests.conftest import ROOT
 
 
@@ -140,3 +141,19 @@ def test_a_scan_writes_a_line_now_and_then_in_a_log(
             say(StageProgress("judging", done, None, None))
             clock.value += 20
     assert log.getvalue() == "scan: judging 0\nscan: judging 2\n"
+
+
+def test_a_trial_says_what_measures_and_writes_over_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace
+) -> None:
+    for stream, shown in (
+        (Terminal, "  measuring with x\n\r  1 of 9 prompts\r  2 of 9 prompts\r" + " " * 16 + "\r"),
+        (io.StringIO, "  measuring with x\n  2 of 9 prompts\n"),
+    ):
+        monkeypatch.setattr(sys, "stderr", log := stream())
+        with progress.trial_progress(quiet=False) as say:
+            say("measuring with x")
+            for number in (1, 2):
+                say(FleetingText(f"{number} of 9 prompts"))
+                clock.value += 40
+        assert log.getvalue() == shown

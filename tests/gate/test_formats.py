@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -189,3 +191,28 @@ def test_output_goes_to_a_file(bad: Repo) -> None:
 def test_quiet(bad: Repo) -> None:
     ran = bad.gate("--quiet")
     assert (ran.out, ran.code) == ("", 1)
+
+
+def test_watch(good: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked again when a file changes, appears or goes, in no other case; Ctrl-C ends it well."""
+    edits = [
+        lambda: None,
+        lambda: good.write("bad.sh", BAD.format("a.gguf")),
+        lambda: None,
+        lambda: good.write("draftcheck.toml", "[gate\n"),
+        lambda: (good.path / "bad.sh").unlink(),
+    ]
+
+    def wait(seconds: float) -> None:
+        if not edits:
+            raise KeyboardInterrupt
+        edits.pop(0)()
+
+    monkeypatch.setattr(import_module("draftcheck.cli.gate"), "time", SimpleNamespace(sleep=wait))
+    ran = good.gate("--watch", "--format", "concise")
+    first = [line for line in ran.out.splitlines() if re.match("[a-z]+: ", line)]
+    assert ran.code == 0 and len(first) == 4, ran.out
+    assert first[0].startswith("compatible: ") and first[1].startswith("incompatible: ")
+    assert [line for line in ran.err.splitlines() if line] == [
+        "bad.sh changed", "draftcheck.toml changed", "bad.sh changed",
+    ]  # fmt: skip

@@ -55,6 +55,20 @@ def test_another_vocabulary_is_offered_a_transplant(run: Run, tmp_path: Path) ->
     assert f"transplant_vocab.py {draft} {target} " in texts["vocabulary-transplant"]
 
 
+def test_gguf_files_are_not_transplanted(run: Run, tmp_path: Path) -> None:
+    """Nor is the folder of a GGUF passed to a program that wants the file."""
+    target = make.gguf(tmp_path / "target.gguf", tokens=[f"a{i}" for i in range(300)])
+    (tmp_path / "one").mkdir()
+    draft = make.gguf(tmp_path / "one" / "draft.gguf", tokens=[f"b{i}" for i in range(300)])
+    ran = run("pair", target, draft, "--engine", "llama.cpp", "--format", "json")
+    [repair] = [r for r in ran.engine("llama.cpp")["repairs"] if "transplant" in r["id"]]
+    assert repair["text"] == "" and "checkpoints, not of GGUF files" in repair["title"]
+    shown = run("pair", target, draft, "--engine", "llama.cpp").out
+    assert "transplant_vocab.py" not in shown
+    good = run("pair", draft.parent, draft.parent, "--engine", "llama.cpp", "--format", "json")
+    assert f"-m {draft} " in good.engine("llama.cpp")["setup"], good.out
+
+
 def test_a_good_pair_needs_no_way_out(run: Run) -> None:
     pair = (FIXTURES / "pair" / "target", FIXTURES / "pair" / "draft")
     for entry in run("pair", *pair, "--format", "json").json["engines"]:

@@ -7,6 +7,7 @@ A new rule needs no code here: its cases are found, and test_rule says which are
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -20,7 +21,7 @@ from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict
-from draftcheck.values.words import Outcome, Reaction, Severity
+from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 from tests.judge.rule_cases import (
     FOLDER,
     OUTCOMES,
@@ -62,6 +63,10 @@ def rows_by_id() -> dict[str, list[tuple[Engine | None, Rule]]]:
     return found
 
 
+STAND_IN = re.compile(r"~[0-9a-f]{16}\.")
+"""What condensed facts have in place of a token's text: nobody is shown it."""
+
+
 @pytest.mark.parametrize("rule", sorted(rows_by_id()))
 def test_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cases say what their names promise, from whole and from condensed facts; none lacks."""
@@ -70,6 +75,8 @@ def test_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert_as_written(case)
         condensed = judge_methods(through_notes(case.comparison), case.question())
         assert list(map(heart, condensed)) == list(map(heart, case.verdicts)), case.name
+        shown = [one.saw for verdict in condensed for one in verdict.findings]
+        assert not [saw for saw in shown if STAND_IN.search(saw)], case.name
     missing = list(missing_cases(rule, rows_by_id()[rule], cases_of(rule)))
     assert not missing, "\n" + "\n".join(missing)
 
@@ -86,6 +93,7 @@ def assert_as_written(case: Case) -> None:
     else:
         assert found is None, case.name
         assert case.rule not in {rule.id for rule in asked_rows(verdict)}, case.name
+    assert verdict.reason or verdict.verdict is Verdict.COMPATIBLE, f"{case.name}: no reason"
     seen = (str(verdict.reaction), verdict.decided_by, str(verdict.verdict))
     assert seen == tuple(case.body[name] for name in ("reaction", "decided_by", "verdict")), [
         case.name,

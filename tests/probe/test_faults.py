@@ -414,7 +414,7 @@ def test_usage(run: Run, tmp_path: Path) -> None:
         for option in ("--interval", "--timeout"):
             ran = run("probe", "http://h", option, value)
             assert ran.code == 2, ran.err
-            assert ran.err.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': ")
+            assert ran.err.splitlines()[-1].startswith(f"error: Invalid value for '{option}': ")
     assert run("probe", "http://h", "--interval", "1", "--prompt", "x").code == 2
     assert run("probe", "http://h", "--api-key-file", tmp_path / "none").code == 2
     assert run("probe", "http://h", "--format", "sarif").code == 2

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,6 +179,41 @@ def test_an_interval(ask: Ask) -> None:
     assert between["acceptance_by_position"] == pytest.approx([12 / 13, 11 / 13, 11 / 13])
     assert between["conditional_by_position"] == pytest.approx([12 / 13, 11 / 12, 1])
     assert between["seconds"] > 0
+
+
+def test_watch(run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer, then a line for each interval, also of an outage; Ctrl-C ends it well."""
+    served, later = RECORDED["draft"]["served"], RECORDED["draft"]["later"]
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 5:
+            raise KeyboardInterrupt
+        routes = {1: later, 2: later, 3: dict.fromkeys(served, answer("no", 503)), 4: served}
+        fake.routes = dict(routes[len(waits)])
+
+    timed = SimpleNamespace(sleep=wait, monotonic=time.monotonic)
+    monkeypatch.setattr(import_module("draftcheck.probe.run"), "time", timed)
+    fake = serve(served)
+    ran = run("probe", fake.url, "--watch")
+    lines = ran.out.splitlines()
+    assert (ran.code, ran.err, waits) == (0, "", [10.0] * 5)
+    assert re.match(r"speculating: \d+ % accepted, .* tokens per pass", lines[0])
+    at = r"\d\d:\d\d:\d\d  "
+    assert re.fullmatch(
+        at + r"speculating: 92 % accepted, 3\.62 tokens per pass, 37 tokens drafted", lines[1]
+    )
+    assert re.fullmatch(at + r"\w+: nothing drafted, 0 tokens generated", lines[2])
+    assert re.match(at + "unknown: ", lines[3]) and len(lines[3]) > 30
+    assert re.fullmatch(at + r"speculating: no counters to compare \(a restart\?\)", lines[4])
+    waits.clear()
+    fake.routes = dict(served)
+    ran = run("probe", fake.url, "--watch", "0.5", "--format", "json")
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert ran.code == 0 and waits == [0.5] * 5 and len(rows) == 5
+    assert rows[1]["interval"]["drafts"] == 13 and rows[1]["time"] and not rows[0]["interval"]
+    assert run("probe", fake.url, "--watch", "--prompt", "x").code == 2
 
 
 def test_an_interval_without_traffic_or_with_a_restart(ask: Ask) -> None:

@@ -128,6 +128,19 @@ def test_folders_that_are_named(home: Path, run: Run) -> None:
     }
 
 
+def test_a_folder_of_gguf_files_is_never_passed_to_a_server(home: Path, run: Run) -> None:
+    """A file and a folder of others: models to be paired. A file alone: that file."""
+    shelf = home / "shelf"
+    (shelf / "more").mkdir(parents=True)
+    shutil.copy(PAIR / "target.gguf", shelf)
+    alone = run("recommend", "--local", shelf)
+    assert f"llama-server -m {shelf / 'target.gguf'} " in alone.out, alone.out
+    shutil.copy(PAIR / "draft.gguf", shelf / "more")
+    ran = run("recommend", "--local", shelf)
+    assert ran.code == 0 and f"llama-server -m {shelf / 'target.gguf'} " in ran.out, ran.out
+    assert f"-m {shelf} " not in alone.out + ran.out
+
+
 def test_a_head_and_what_it_names(home: Path, run: Run) -> None:
     """Paired by the verifier, since a head has no vocabulary of its own to go by."""
     cached(home, "org/big", PAIR / "target")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def test_saved_facts_are_enough_to_name_the_publisher_s_head(
     assert best["verdict"] == ("compatible" if own else None)
     line = offline(facts).out.splitlines()[0]
     name = best["method"]
-    assert line.startswith(f"{name} for {target}" + ("" if own else f" with {first}"))
+    what = rf"{re.escape(name)} with \S+" if own else re.escape(f"{first} ({name})")
+    assert re.match(rf"use {what} for {re.escape(target)}: ", line), line
     assert name in ("MTP of its own" if own else line)
 
 

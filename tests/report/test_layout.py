@@ -6,6 +6,7 @@ import pytest
 
 from draftcheck.report.layout import padded, plural, table_row, version_window, wrapped
 from draftcheck.values.sizes import byte_size, short_count
+from tests.conftest import FIXTURES, Run
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,14 @@ def test_columns_plurals_windows_and_rows() -> None:
     assert version_window(None, "2") == "before 2"
     assert (version_window("1", None), version_window(None, None)) == ("1 and newer", None)
     assert table_row(["a", "", "b"]) == "| a | | b |"
+
+
+def test_tables_of_drafts_fit_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are told below go; only the answer and commands to paste may be longer."""
+    monkeypatch.chdir(FIXTURES)
+    for columns in ("70", "80", "100"):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = run("recommend", "pair/target", "--candidate", "pair/draft").out.splitlines()[1:]
+        table = [line for line in lines if "vllm serve" not in line]
+        assert max(map(len, table)) <= int(columns)
+        assert ("known by" in "\n".join(table)) is (columns != "70")

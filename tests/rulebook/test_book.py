@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from draftcheck.errors import RuleError
 from draftcheck.judge import bind
+from draftcheck.report import rules
 from draftcheck.rulebook import book, files
 from tests.conftest import ROOT, Run
 
@@ -215,3 +219,22 @@ def test_rules_command_helps_with_a_wrong_id(run: Run) -> None:
     ran = run("rules", "LCP999")
     assert ran.code == 2 and "there is no rule 'LCP999'" in ran.err and "LCP" in ran.err
     assert run("rules", "--engine", "nope").code == 2
+
+
+def test_on_a_terminal_the_list_is_grouped_and_paged(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paged: list[str] = []
+    monkeypatch.setattr("click.echo_via_pager", lambda lines, color: paged.extend(lines))
+    piped = run("rules", "--engine", "vllm").out
+    assert piped.startswith("VLL") and not paged
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("rules").out == "" and run("rules", "--format", "json").out.startswith("{")
+    lines = click.unstyle("".join(paged)).splitlines()
+    engines = [line.partition(":")[0] for line in lines if re.match(r"\S.*: \d+ rules", line)]
+    assert engines == [*book.engine_files(), "every engine", "deploy files"]
+    assert lines[1].split() == ["id", "rule", "severity", "reaction", "versions"]
+    ids = {line.split()[0] for line in lines if re.match(r"  [A-Z]{3}\d{3} ", line)}
+    assert ids == {rule.id for _, rule in rules.select(None, None)}
+    heads = [line for line in lines if re.fullmatch("  [a-zG][a-z, GPU]+", line)]
+    assert heads.count("  vocabularies") > 5 and "  heads" in heads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,36 @@ def test_a_pinned_pair_that_breaks(hub: Hub, draftcheck: Draftcheck, store: Path
     assert all(c["pinned"] for c in ran.json["changes"] if c["draft"] == "org/draft-1")
     text = draftcheck("scan", "--target", TARGET, *pin, "--store", store, "--quiet")
     assert text.code == 1 and "pinned org/large + org/draft-1: incompatible" in text.out
+
+
+def test_a_pinned_pair_that_gets_worse_comes_first_and_is_told_in_texts(
+    hub: Hub, draftcheck: Draftcheck, store: Path
+) -> None:
+    """Only llama.cpp drops it: the pair still works, yet somebody relied on it there."""
+    asked = ("scan", "--target", TARGET, "--store", store, "--quiet")
+    pins = ("--pin", TARGET, "org/draft-0", "--pin", TARGET, "org/draft-1")
+    first = draftcheck(*asked, *pins)
+    count = len(DRAFTS) + 1
+    assert first.out.splitlines()[0] == (
+        f"the first scan: {count} usable drafts for 1 target in {len(hub.repos)} repos"
+    )
+    same = draftcheck(*asked, *pins)
+    assert same.out.splitlines()[0] == f"nothing changed in {len(hub.repos)} repos"
+    files = checkpoint(layers=2)
+    tokenizer = json.loads(files["tokenizer.json"])
+    last = tokenizer["added_tokens"].pop()
+    files["tokenizer.json"] = json.dumps(tokenizer).encode()
+    hub.repos["org/draft-1"].commit(files)
+    ran = draftcheck(*asked, *pins)
+    lines = ran.out.splitlines()
+    assert ran.code == 0 and lines[0].startswith("1 pinned pair got worse: org/large + org/draft-1")
+    assert "incompatible on llama.cpp" in lines[0]
+    pinned = [line for line in lines if line.startswith("pinned ")]
+    assert "org/draft-1: degraded, worse on 11 engines" in pinned[0], "the worse one first"
+    assert "worse" not in pinned[1]
+    assert f"token {last['id']} is '{last['content']}' in the target" in ran.out
+    again = draftcheck(*asked, *pins, "--format", "json")
+    assert not re.search(r"~[0-9a-f]{16}", ran.out + again.out + str(results(store)))
 
 
 def test_time_that_runs_out_is_no_loss(hub: Hub, draftcheck: Draftcheck, store: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def test_what_holds_no_weights_is_refused(
     file = tmp_path / "target.facts.json"
     run("inspect", TARGET, "--output", file, "--format", "json")
     ran = trial(file, DRAFT)
-    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 3)
     assert "facts hold no weights" in ran.err
     assert trial(Path("ollama:llama3"), DRAFT).code == 2
 
@@ -101,7 +102,7 @@ def test_corrupt_weights(trial: Callable[..., Any], tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     ran = trial(TARGET, folder)
     assert ran.code == 3
-    assert len(ran.err.splitlines()) == 1
+    assert len(ran.err.splitlines()) == 2, "what measures, and the error"
     assert "Traceback" not in ran.err
 
 
@@ -175,11 +176,11 @@ def test_a_full_device_is_tried_with_fewer_texts_at_once(
     real = TransformersBackend._write
     sizes = []
 
-    def full(self: Any, rows: Any, options: Any) -> Any:
+    def full(self: Any, rows: Any, options: Any, watch: Any) -> Any:
         sizes.append(len(rows))
         if len(rows) > limit:
             raise torch.OutOfMemoryError("tried to allocate 7 GiB")
-        return real(self, rows, options)
+        return real(self, rows, options, watch)
 
     monkeypatch.setattr(TransformersBackend, "_write", full)
     limit = 4
@@ -216,6 +217,40 @@ def test_what_was_measured_is_kept(
     assert ran.json["incomplete"] == {"interrupted": "interrupted", "died": "the server died"}[how]
     assert len(ran.json["lengths"]) == 24
     assert len(json.loads(kept.read_text())["texts"]) == 16
+
+
+def test_ctrl_c_in_the_first_batch_keeps_what_was_written(
+    trial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from draftcheck.trial import api, measure
+    from draftcheck.trial.backends.transformers import target
+
+    real = target._Watch.__call__
+    steps = []
+
+    def impatient(self: Any, input_ids: Any, scores: Any) -> Any:
+        steps.append(None)
+        if len(steps) > 5:
+            raise KeyboardInterrupt
+        return real(self, input_ids, scores)
+
+    monkeypatch.setattr(target._Watch, "__call__", impatient)
+    ran = trial(TARGET, DRAFT, "--format", "json")
+    assert ran.code == 130, ran.err
+    assert ran.json["incomplete"] == "interrupted" and ran.json["prompts"] == 16
+    assert 16 < ran.json["tokens"] <= 16 * 5 and ran.json["acceptance_rate"]["value"] > 0
+    steps.clear()
+    assert trial(TARGET, DRAFT).out.startswith("interrupted: "), "the first line says it"
+    steps.extend([None] * 5)
+    nothing = trial(TARGET, DRAFT)
+    assert nothing.code == 130 and nothing.out == "" and nothing.err.endswith("interrupted\n")
+    monkeypatch.setattr(measure, "EVERY", 0.0)
+    monkeypatch.setattr(target._Watch, "__call__", real)
+    said: list[str] = []
+    api.trial(str(TARGET), str(DRAFT), tokens=4, precision=0, say=said.append)
+    assert said[0].startswith("measuring with transformers")
+    assert said[1] == "loaded on cpu, float32; at most 10 min (--budget)"
+    assert re.fullmatch(r"\d+ of \d+ prompts, at most about \d+ s left", said[2]), said
 
 
 def test_a_budget_ends_it(trial: Callable[..., Any]) -> None:
@@ -273,7 +308,7 @@ def test_a_template_that_refuses(trial: Callable[..., Any], tmp_path: Path) -> N
     drafts.edit(folder / "tokenizer_config.json",
                 chat_template="{{ raise_exception('roles must alternate') }}")  # fmt: skip
     ran = trial(folder, DRAFT)
-    assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+    assert (ran.code, len(ran.err.splitlines())) == (3, 2)
     assert "roles must alternate" in ran.err
 
 
@@ -287,7 +322,7 @@ def test_a_model_that_fails_while_it_runs(
 
     monkeypatch.setattr(draft_logits, "read", fail)
     ran = trial(TARGET, DRAFT)
-    assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+    assert (ran.code, len(ran.err.splitlines())) == (3, 2)
     assert "an illegal memory access was encountered" in ran.err
 
 

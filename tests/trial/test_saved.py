@@ -306,6 +306,6 @@ def test_nothing_measured_is_one_line_with_its_cause(
     for form in ("text", "json"):
         ran = run("trial", *PAIR, "--budget", "0.001", "--format", form)
         assert ran.code == 3 and not ran.out
-        error, hint = ran.err.splitlines()
+        _, error, hint = ran.err.splitlines()
         assert error.startswith(f"error: {PAIR[0]}: nothing was measured: 0.001 s were spent")
         assert hint.startswith("hint: Give --budget ")

@@ -37,18 +37,16 @@ def prompts(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def timed(
-    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[float, Noise], Trial]:
+def timed(run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trial]:
     """A trial whose draft steps take so much of a target step, each with noise of its own."""
 
-    def stub(ratio: float, noise: Noise = lambda: 0.0) -> Trial:
+    def stub(ratio: float, noise: Noise = lambda: 0.0, models: Sequence[Path] = PAIR) -> Trial:
         def one_round(found: Mapping[int, object], repeats: int) -> dict[int, list[float]]:
             plain = {name: 1e-3 * (1 + name / 100) for name in found} | {0: 1e-3 * ratio}
             return {name: [plain[name] * (1 + noise()) for _ in range(repeats)] for name in found}
 
         monkeypatch.setattr(steps, "timed_round", one_round)
-        common = ("trial", *PAIR, "--device", "cpu", "--prompts", prompts, "--tokens", "24")
+        common = ("trial", *models, "--device", "cpu", "--prompts", prompts, "--tokens", "24")
         return lambda *more: run(*common, *more)
 
     return stub
@@ -82,6 +80,18 @@ def test_a_speed_up_says_whose_it_is_and_how_sure(timed: Callable[..., Trial]) -
     assert told.startswith(f"{first} with drafts of {body['length']} token")
     assert "to switch it on: " in told
     assert "holds in every engine" in told and "no other engine's" in told
+
+
+def test_it_ends_with_the_command_of_the_engine(timed: Callable[..., Trial]) -> None:
+    """That of the engine named; for GGUF files the one that they are for."""
+    ran = timed(0.05)("--engine", "vllm")
+    *_, head, command = ran.out.splitlines()
+    assert head.startswith("to switch it on (vllm ") and command.startswith("  vllm serve ")
+    assert '"num_speculative_tokens": ' in command
+    ran = timed(0.05, models=[path.with_suffix(".gguf") for path in PAIR])()
+    *_, head, command = ran.out.splitlines()
+    assert head.startswith("to switch it on (llama.cpp "), ran.out
+    assert command.startswith(f"  llama-server -m {PAIR[0].with_suffix('.gguf')} ")
 
 
 def test_not_worth_it_is_an_answer_without_a_command(timed: Callable[..., Trial]) -> None:

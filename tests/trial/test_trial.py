@@ -179,7 +179,7 @@ def test_texts_are_kept_and_used_again(run: Run, prompts: Path, tmp_path: Path) 
             json.dumps({**body, "texts": [{**body["texts"][0], **change}]}), encoding="utf-8"
         )
         ran = run("trial", *PAIR, "--prompts", prompts, "--tokens", "24", "--reuse", file)
-        assert (ran.code, len(ran.err.splitlines())) == (3, 1)
+        assert (ran.code, len(ran.err.splitlines())) == (3, 2)
         assert f"{file}: not a file of texts: " in ran.err
         assert place in ran.err
 

@@ -728,8 +728,11 @@ def echoed(args: list[Word], name: str, contents: Contents) -> bool:
 def file_inside(view: TextView, name: str, contents: Contents) -> None:
     """Read a file that stands inside another."""
     if hinted(view.text) and contents.deeper(view):
+        before = len(contents.documents)
         contents.read_file(view, name, contents)
         contents.depth -= 1
+        if len(contents.documents) > before:
+            contents.written[name.rpartition("/")[2]] = contents.documents[before:]
 
 
 def _first(args: list[Word], at: int, options: tuple[str, ...]) -> int:

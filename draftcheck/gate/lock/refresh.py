@@ -253,7 +253,9 @@ def complaints(done: LockRefresh) -> Iterator[str]:
         yield f"warning: {shown(done.path)}: {saw}; it was not believed"
     for key, reason in done.failed.items():
         yield f"error: {reason}" if reason.startswith(key) else f"error: {key}: {reason}"
-    if any(key.startswith(("/", "./", "../", "~")) for key in done.failed):
+    if any("on this disk" in reason for reason in done.failed.values()) or any(
+        key.startswith(("/", "./", "../", "~")) for key in done.failed
+    ):
         yield "hint: [paths] in draftcheck.toml says which model of the Hub a path holds"
     if done.unclear:
         what = "setup names" if done.unclear == 1 else "setups name"

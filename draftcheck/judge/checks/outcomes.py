@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
@@ -12,6 +13,8 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 T = TypeVar("T")
 LONGEST = 60
+STAND_IN = re.compile(rb"~[0-9A-Za-z]{8,16}\.[0-9]+")
+"""What condensed facts have instead of most token texts (judge/condensed/token_tables.py)."""
 TEXTS_UNREAD = "the token texts were not read on both sides"
 UNTOLD = "the draft's files do not say what kind of model it is"
 ok = partial(CheckOutcome, Outcome.OK)
@@ -64,5 +67,7 @@ def quote(text: bytes | None) -> str:
     """A token's text between quotes, cut when long; "nothing" where no token is defined."""
     if text is None:
         return "nothing"
+    if STAND_IN.fullmatch(text):
+        return "a text that was not kept"
     shown = text.decode("utf-8", "backslashreplace")
     return f"'{shown[:LONGEST]}{'…' if len(shown) > LONGEST else ''}'"

@@ -40,8 +40,14 @@ def relation_is(pair: JudgedPair, *, bad: str) -> CheckOutcome:
     return ok(f"{vocabulary.differing_ids:,} ids differ ({vocabulary.relation})")
 
 
-def relation_among(pair: JudgedPair, *, good: list[str]) -> CheckOutcome:
-    """Fail when the relation of the vocabularies is none of the good ones."""
+def relation_among(pair: JudgedPair, *, good: list[str], format: str = "") -> CheckOutcome:
+    """Fail when the relation of the vocabularies is none of the good ones.
+
+    format: of both models (folder), or of one of them at least (gguf).
+    """
+    ggufs = any(facts.gguf is not None for _, facts in pair.both)
+    if format and (format == "gguf") is not ggufs:
+        return not_applicable("files of another format")
     needed(pair.vocabulary.differing_ids, _unread(pair))
     words = f"the vocabularies are: {pair.vocabulary.relation}"
     return ok(words) if pair.vocabulary.relation in good else fail(words)

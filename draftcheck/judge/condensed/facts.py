@@ -64,6 +64,7 @@ def condense(facts: ModelFacts) -> dict[str, Any]:
         weights=replace(facts.weights, tensors=None, origin={}),
         gguf=facts.gguf and replace(facts.gguf, keys={}),
         origin={},
+        gated=None,  # no verdict depends on it
     )
     out: dict[str, Any] = {"condensed": FORMAT, **stored.dump(light, whole=True)}
     kinds = facts.gguf.keys.get(TOKEN_TYPES, ("", None))[1] if facts.gguf else None

@@ -77,9 +77,12 @@ def _differing(comparison: Comparison) -> DifferingTexts:
         last = packed[MOST_RANGES - 1].partition("-")[0]
         packed = [*packed[: MOST_RANGES - 1], f"{last}-{ids[-1]}"]
     shown = ids if len(ids) <= MOST_TEXTS else ids[: whole.SAMPLE]
+    # A converter pads the shorter table, so ids of one side alone are compared too.
+    common = min(len(ours), len(theirs))
+    shown = [*shown, *range(common, common + whole.SAMPLE)]
 
     def texts(table: Sequence[bytes | None]) -> Texts:
-        found = ((i, table[i]) for i in shown)
+        found = ((i, table[i]) for i in shown if i < len(table))
         return {str(i): _text(text and text[: token_tables.LONGEST]) for i, text in found}
 
     return DifferingTexts(",".join(packed), texts(ours), texts(theirs))

@@ -8,7 +8,7 @@ apart. Modules that BACKENDS names are imported when they are used: most need to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -50,6 +50,14 @@ class NotNumbers(Exception):
     """Logits hold NaN or infinity."""
 
 
+class StoppedWriting(KeyboardInterrupt):
+    """The user wants no more; what the target had written by then."""
+
+    def __init__(self, texts: Sequence[TargetText]) -> None:
+        super().__init__()
+        self.texts = texts
+
+
 class CannotVerify(Exception):
     """No real speculative run can be made here; the text says why."""
 
@@ -78,6 +86,8 @@ class TrialOptions:
     """A llama-server that reads them as the draft."""
     engine: str | None = None
     """Whose way of running heads is taken; None: the usual one."""
+    wrote: Callable[[float], None] = lambda _: None
+    """Is told how many prompts are answered, parts of answers included."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +172,7 @@ class Backend(ABC):
 
     @abstractmethod
     def generate(self, prompts: Sequence[Prompt], options: TrialOptions) -> Iterable[TargetText]:
-        """The target's own continuations; what came before a ReadError counts."""
+        """The target's own continuations; what came before a ReadError or Ctrl-C counts."""
 
     @abstractmethod
     def read(self, texts: Sequence[TargetText], options: TrialOptions) -> Iterable[Trace]:

@@ -66,6 +66,19 @@ def test_gated_and_opened_by_the_token(
     assert_silent_about(TOKEN, ran.out, ran.err)
     assert_discreet(hub, "org/gated", "org/open")
     assert any(entry.origin == "cdn" for entry in hub.log)
+    assert ran.json["target"]["facts"]["gated"] is True
+    assert "gated" not in ran.json["draft"]["facts"]
+    warm = draftcheck("pair", "org/gated", "org/open", "--offline")
+    [line] = [line for line in warm.out.splitlines() if line.startswith("  target ")]
+    assert line.endswith(", gated: whoever serves it needs access")
+    best = draftcheck("recommend", "org/open", "--candidate", "org/gated", "--format", "json")
+    told = best.json["candidates"] + best.json["rejected"]
+    assert told and all("gated" in str(row) for row in told), best.out
+    store = ("--store", draftcheck.home / "s.db", "--quiet")
+    night = draftcheck("scan", "--pin", "org/open", "org/gated", *store)
+    assert "pinned org/open + org/gated (gated): " in night.out, night.out + night.err
+    again = draftcheck("scan", "--pin", "org/open", "org/gated", *store, "--format", "json")
+    assert again.json["pins"][0]["gated"] is True and again.json["targets"][0]["gated"] is False
 
 
 def test_a_gated_target_is_compared_as_far_as_its_listing_goes(

@@ -156,6 +156,26 @@ def test_offline(way: list[str], hub: Hub, draftcheck: Draftcheck) -> None:
     assert "small" in reason(draftcheck("pair", "org/big", "org/small@dev", *way, **env))
 
 
+def test_offline_takes_the_newest_commit_that_was_read(hub: Hub, draftcheck: Draftcheck) -> None:
+    """A scan reads commits, so nobody asked what main is: the newest stands for it, and is said."""
+    repo = hub.add_repo("org/a", models.small_checkpoint())
+    first = repo.sha
+    for words in ("one", "two"):
+        assert draftcheck("inspect", f"org/a@{repo.sha}").code == 0
+        repo.commit({**models.small_checkpoint(), "README.md": f"# {words}\n"})
+    hub.reset()
+    ran = draftcheck("pair", "org/a", "org/a", "--offline", "--format", "json")
+    newest = ran.json["target"]["revision"]
+    assert ran.code == 0 and newest not in (first, repo.sha) and hub.requests == 0, ran.err
+    assert ran.err.splitlines() == [
+        f"warning: org/a: offline, so commit {newest[:12]} stands for main: the newest that was"
+        " read before"
+    ]
+    assert "org/a at dev" in reason(draftcheck("inspect", "org/a@dev", "--offline"))
+    assert draftcheck("inspect", "org/a").code == 0
+    assert draftcheck("inspect", "org/a", "--offline").err == "", "main itself was read by now"
+
+
 def test_offline_takes_what_the_hubs_own_client_has(hub: Hub, draftcheck: Draftcheck) -> None:
     """Downloaded by huggingface_hub, then read by draftcheck without a request."""
     files = models.small_checkpoint()

@@ -100,7 +100,7 @@ class HubCache:
         return self._json(self._key("listings", endpoint, repo, commit))
 
     def keep_listing(self, endpoint: str, repo: str, commit: str, body: dict[str, Any]) -> None:
-        body = {"endpoint": endpoint, "asked": repo, **body}
+        body = {"endpoint": endpoint, "asked": repo, "kept": time.time(), **body}
         self._save(self._key("listings", endpoint, repo, commit), json.dumps(body).encode())
 
     def drop_listing(self, endpoint: str, repo: str, commit: str) -> None:

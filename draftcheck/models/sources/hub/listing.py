@@ -56,6 +56,8 @@ class Listing(msgspec.Struct, frozen=True):
     files: dict[str, ListedFile]
     bases: dict[str, str] = {}
     """What its publisher says it was made from -> how."""
+    gated: bool = False
+    """Its files are for those whom the publisher lets have them."""
 
     def dump(self) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.to_builtins(self)
@@ -153,7 +155,8 @@ def _ask(web: HubClient, repo: str, revision: str | None) -> Listing:
     if any(entry is None for entry in files.values()):  # a server that knows no blobs=true
         files = _tree(web, name, sha)
     listed = {path: entry for path, entry in files.items() if entry}
-    return Listing(name, sha, listed, bases.from_tags(body.get("tags")))
+    gated = body.get("gated") not in (None, False)
+    return Listing(name, sha, listed, bases.from_tags(body.get("tags")), gated)
 
 
 def _tree(web: HubClient, repo: str, sha: str) -> dict[str, ListedFile | None]:

@@ -22,6 +22,7 @@ from draftcheck.models.sources.hub.reader import HubSource
 from draftcheck.models.sources.hub.transport import OfflineError, RetryableError
 from draftcheck.models.sources.source import ModelSource
 
+MAIN = "main"
 MAX_FILES = 100_000
 PAGE_TRIES = 4
 LONG = 60.0
@@ -39,6 +40,8 @@ class HubRepo:
     """None for a snapshot of the Hub's cache."""
     settle: Callable[[ReadError | None], None] = lambda _: None
     """Say how reading the model went: after a success its listing is worth keeping."""
+    note: str | None = None
+    """What the user should know of the commit."""
 
     def forget(self) -> None:
         """Its files were read: nothing of them is needed any more."""
@@ -138,15 +141,19 @@ class Hub:
 
         known: its files, when somebody asked before.
         """
+        note = None
         if known is not None:
             found = known
         elif not self.offline:
             found = listing.fetch(self._web, self._store, repo, revision)
         else:
             known = listing.cached(self._web, self._store, repo, revision)
+            if known is None and (snapshot := self._snapshot(repo, revision)):
+                return snapshot
+            found = known or self._newest(repo, revision)
             if known is None:
-                return self._snapshot(repo, revision)
-            found = known
+                note = f"{repo}: offline, so commit {found.commit[:12]} stands for {MAIN}:"
+                note += " the newest that was read before"
         web = self._web.branch()
         with self._branching:
             self._branches.add(web)
@@ -159,19 +166,32 @@ class Hub:
                 # Neither the network nor access: perhaps the listing lied. It is asked for anew.
                 self._store.drop_listing(self._web.endpoint, repo, found.commit)
 
-        return HubRepo(found.repo, found.commit, found.files, source, settle)
+        return HubRepo(found.repo, found.commit, found.files, source, settle, note)
 
-    def _snapshot(self, repo: str, revision: str | None) -> HubRepo:
-        """What huggingface_hub has downloaded of it."""
-        sha = huggingface_cache.commit(repo, revision)
-        source = huggingface_cache.snapshot(repo, sha, "") if sha else None
-        if sha is None or source is None:
+    def _newest(self, repo: str, revision: str | None) -> Listing:
+        """The files of the last commit that was read, where no other is asked for."""
+        bodies = [
+            body
+            for body in (self._store.listings() if revision in (None, MAIN) else ())
+            if (body.get("endpoint"), body.get("asked")) == (self._web.endpoint, repo)
+        ]
+        bodies.sort(key=lambda body: str(body.get("kept", "")))
+        found = listing.load(bodies[-1]) if bodies else None
+        if found is None:
             at = f" at {revision}" if revision else ""
             raise OfflineError(
                 f"{repo}{at}: in no cache (looked in {self._store.folder}"
                 f" and {settings.hub_cache()})",
                 hint="Run it once without --offline (and without HF_HUB_OFFLINE) to fetch it.",
             )
+        return found
+
+    def _snapshot(self, repo: str, revision: str | None) -> HubRepo | None:
+        """What huggingface_hub has downloaded of it."""
+        sha = huggingface_cache.commit(repo, revision)
+        source = huggingface_cache.snapshot(repo, sha, "") if sha else None
+        if sha is None or source is None:
+            return None
         files = (path for path in source.root.rglob("*") if not path.is_dir())
         paths = (path.relative_to(source.root) for path in itertools.islice(files, MAX_FILES))
         return HubRepo(repo, sha, sorted(path.as_posix() for path in paths))

@@ -14,6 +14,7 @@ from draftcheck.trial import model_places
 from draftcheck.trial.backends.backend import (
     Backend,
     CannotVerify,
+    StoppedWriting,
     TargetText,
     TrialOptions,
     target_not_numbers,
@@ -65,8 +66,11 @@ class TransformersTarget(Backend):
         texts: list[TargetText] = []
         while len(texts) < len(encoded):
             part = encoded[len(texts) : len(texts) + self._batch]
+            watch = _Watch(self._places[0].ref, options, len(texts), len(part))
             try:
-                texts += self._write(part, options)
+                texts += self._write(part, options, watch)
+            except KeyboardInterrupt:
+                raise StoppedWriting([*texts, *self._texts(part, watch.written)]) from None
             except torch.OutOfMemoryError as error:
                 if self._batch == 1:
                     raise loading.out_of_memory(self._places[0].ref, error) from error
@@ -105,7 +109,7 @@ class TransformersTarget(Backend):
         return fitting
 
     def _write(
-        self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions
+        self, rows: Sequence[tuple[str, list[int]]], options: TrialOptions, watch: _Watch
     ) -> list[TargetText]:
         longest = max(len(ids) for _, ids in rows)
         pad = self.ends[0] if self.ends else 0
@@ -119,8 +123,17 @@ class TransformersTarget(Backend):
             input_ids=ids.to(self.target.device),
             attention_mask=mask.to(self.target.device),
             generation_config=self._config(options),
-            logits_processor=LogitsProcessorList([_Watch(self._places[0].ref)]),
+            logits_processor=LogitsProcessorList([watch]),
         )
+        return self._texts(rows, out)
+
+    def _texts(
+        self, rows: Sequence[tuple[str, list[int]]], out: torch.Tensor | None
+    ) -> list[TargetText]:
+        """What stands behind the prompts, which end at one place."""
+        if out is None:
+            return []
+        longest = max(len(ids) for _, ids in rows)
         return [
             TargetText(category, np.array(row), self._cut(out[i, longest:].cpu().numpy()))
             for i, (category, row) in enumerate(rows)
@@ -205,12 +218,18 @@ class TransformersTarget(Backend):
 
 
 class _Watch(LogitsProcessor):
-    """Ends a generation of NaN: it would "write" all the same."""
+    """Ends a generation of NaN: it would "write" all the same. Holds what is written so far."""
 
-    def __init__(self, ref: str) -> None:
-        self._ref = ref
+    def __init__(self, ref: str, options: TrialOptions, before: int, rows: int) -> None:
+        """before: prompts that are answered; rows: those under way."""
+        self._ref, self._options = ref, options
+        self._before, self._rows, self._steps = before, rows, 0
+        self.written: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.written = input_ids
+        self._options.wrote(self._before + self._rows * self._steps / self._options.tokens)
+        self._steps += 1
         if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
             raise target_not_numbers(self._ref)
         return scores

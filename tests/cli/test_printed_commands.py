@@ -1,0 +1,187 @@
+"""Every command that is printed is one that the gate reads, understands and has nothing against.
+
+Commands of engines are collected from the reports, written to files as somebody would paste them,
+and given to `draftcheck gate`: engine, method and models must be those of the report, the verdict
+too, and no option may be unknown to the version. Commands of draftcheck itself are parsed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import draftcheck
+from draftcheck.cli import cli
+from draftcheck.rulebook import book
+from draftcheck.values.comparison import Comparison
+from tests.conftest import FIXTURES, Ran, Run
+
+PAIR = FIXTURES / "pair"
+SIDES = (
+    ("target", "draft"), ("target.gguf", "draft.gguf"), ("target",), ("target.gguf",),
+    ("heads/target-mtp",), ("target", "heads/eagle3"), ("target", "heads/medusa"),
+    ("target", "heads/dflash"),
+)  # fmt: skip
+SAID: tuple[dict[str, Any], ...] = (
+    {},
+    {"gpu": "2x h100"},
+    {"context": 256, "sequences": 4, "dtype": "bf16", "kv_dtype": "fp8"},
+    {"gpu": "2x h100", "tensor_parallel": 2, "context": 384, "memory_fraction": 0.8},
+    {"gpu": "2x h100", "pipeline_parallel": 2, "draft_tokens": 3},
+    {"gpu": "24GiB", "sequences": 3, "dtype": "float16", "kv_dtype": "q8_0"},
+    {"gpu": "2x h100", "draft_gpu": 1, "draft_tensor_parallel": 1},
+)
+NOT_READ = {"exllamav2", "exllamav3", "openvino-genai", "lm-studio"}
+"""Libraries and programs with windows: the gate has no reader for how they are started."""
+CONVERTED = "GAT005"
+"""A GGUF that the command itself makes is not there yet."""
+READABLE = sorted(set(book.engine_files()) - NOT_READ)
+
+
+@pytest.fixture(scope="module")
+def comparisons() -> list[Comparison]:
+    every = [[str(PAIR / name) for name in names] for names in SIDES]
+    return [draftcheck.check(*models, engines=["vllm"]).comparison for models in every]
+
+
+def versions(name: str) -> list[str]:
+    """The newest one, and those in which a method got another form."""
+    engine = book.load(name)
+    edges = {str(method.since).removeprefix("<=") for method in engine.methods if method.since}
+    return sorted({engine.checked, *edges}, key=engine.order)
+
+
+Printed = tuple[str | None, str, str]
+"""Method, verdict and text."""
+
+
+def printed(engine: str, version: str, comparisons: list[Comparison]) -> Iterator[Printed]:
+    newest = version == book.load(engine).checked
+    for comparison in comparisons:
+        for said in SAID if newest else SAID[:2]:
+            verdict = draftcheck.decide(comparison, engines=[f"{engine}@{version}"], **said)
+            for entry in verdict.engines:
+                if entry.setup is not None:
+                    yield entry.method, str(entry.verdict), entry.setup
+
+
+def paste(text: str, folder: Path) -> Path:
+    """The file that somebody would make of it."""
+    folder.mkdir(parents=True)
+    name = "run.sh"
+    if re.match(r"from \w+ import|import ", text):
+        name = "run.py"
+    elif text.startswith("# config.yml"):
+        name = "config.yml"
+    elif text.startswith("FROM "):
+        name = "Modelfile"
+    file = folder / name
+    file.write_text(text + "\n", encoding="utf-8")
+    return file
+
+
+def gate(run: Run, engine: str, version: str) -> Ran:
+    ran = run("gate", ".", "--engine", f"{engine}@{version}", "--format", "json", "--verbose")
+    assert ran.code in (0, 3), ran.err
+    return ran
+
+
+@pytest.mark.parametrize("engine", READABLE)
+def test_the_gate_reads_what_pair_prints(
+    run: Run,
+    comparisons: list[Comparison],
+    engine: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for version in versions(engine):
+        setups = list(dict.fromkeys(printed(engine, version, comparisons)))
+        if not setups:
+            continue
+        root = tmp_path / version
+        files = [paste(text, root / str(n)) for n, (_, _, text) in enumerate(setups)]
+        monkeypatch.chdir(root)
+        body = gate(run, engine, version).json
+        found = [row for row in body["findings"] if row["severity"] != "note"]
+        assert {row["rule"] for row in found} <= {CONVERTED}, found
+        unsure = {row["file"] for row in found}
+        read = {row["file"]: row for row in body["setups"]}
+        assert len(read) == len(body["setups"]), "one setup a file"
+        for (method, verdict, text), file in zip(setups, files, strict=True):
+            name = file.relative_to(root).as_posix()
+            row = read[name]
+            assert (row["engine"], row["version"]) == (engine, version), text
+            # -md is all that early builds have for a draft: the gate leaves the name open.
+            assert row["method"] in (method, None), text
+            models = [str(row[side] or "").removeprefix("./") for side in ("target", "draft")]
+            assert models[0] and all(name in text for name in models), (models, text)
+            assert name in unsure or row["verdict"] == verdict, text
+
+
+def test_engines_without_a_reader_are_those_that_are_no_servers(
+    run: Run, comparisons: list[Comparison], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes a reader takes the engine off the list; their Python compiles at least."""
+    for engine in sorted(NOT_READ):
+        version = book.load(engine).checked
+        for n, (_, _, text) in enumerate(printed(engine, version, comparisons)):
+            file = paste(text, tmp_path / engine / str(n))
+            if file.suffix == ".py" or "\nimport " in text:
+                compile(text, engine, "exec")
+        if (tmp_path / engine).exists():
+            monkeypatch.chdir(tmp_path / engine)
+            assert not gate(run, engine, version).json["setups"], engine
+
+
+def test_recommend_and_publish_print_the_same_kind(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, draft = PAIR / "target", PAIR / "draft"
+    gpu = ("--gpu", "2x h100", "--context", "256", "--sequences", "2")
+    for engine in ("vllm", "sglang", "llama.cpp"):
+        asked = ("--candidate", draft, "--engine", engine, *gpu, "--format", "json")
+        rows = run("recommend", target, *asked).json
+        texts = [row["setup"] for row in rows["candidates"] + rows["without_draft"]]
+        assert len([text for text in texts if text]) > 1
+        for n, text in enumerate(filter(None, texts)):
+            paste(text, tmp_path / engine / str(n))
+        monkeypatch.chdir(tmp_path / engine)
+        body = gate(run, engine, book.load(engine).checked).json
+        assert len(body["setups"]) == len(list(filter(None, texts)))
+        assert {row["rule"] for row in body["findings"] if row["severity"] != "note"} <= {CONVERTED}
+    out = run("publish", PAIR / "heads" / "eagle3", "--target", target).out
+    blocks = re.findall(r"(?s)```bash\n(.*?)```", out.replace("\n  ", "\n"))
+    assert blocks, out
+    for n, text in enumerate(blocks):
+        paste(text, tmp_path / "card" / str(n))
+    monkeypatch.chdir(tmp_path / "card")
+    body = run("gate", ".", "--format", "json", "--verbose").json
+    assert {row["engine"] for row in body["setups"]} <= set(book.engine_files())
+    rules = {row["rule"] for row in body["findings"] if row["severity"] == "error"}
+    assert len(body["setups"]) == len(blocks) and not rules, body["findings"]
+
+
+OURS = re.compile(r"draftcheck (?:pair|recommend|trial|gate|lock|inspect|known|probe) [^`\n]+")
+
+
+def test_our_own_commands_are_ours(run: Run, tmp_path: Path) -> None:
+    """What reports tell people to run next is taken by our own parser."""
+    told = [
+        run("known", "Qwen/Qwen3-32B").out,
+        run("known", "nobody/knows-this").out,
+        run("recommend", PAIR / "target", "--candidate", PAIR / "draft").out,
+        run("publish", PAIR / "heads" / "eagle3").out,
+    ]
+    found = [line for text in told for line in OURS.findall(text)]
+    assert len(found) >= 3, told
+    for line in found:
+        name, *words = shlex.split(line.removeprefix("draftcheck ").rstrip(" .;,)"))
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        command.make_context(name, [word for word in words if word not in ("fills", "it:")])
