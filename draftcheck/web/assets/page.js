@@ -5,7 +5,7 @@ const all = (selector, under = document) => [...under.querySelectorAll(selector)
 const SHARED = ["target", "draft", "engine", "gpu", "context", "sequences"];
 const PAUSE = 250;
 const files = { target: [], draft: [] };
-let worker, asked = 0, running = null, ready = false, heap = 0, bytes = 0, timer = 0;
+let worker, asked = 0, running = null, ready = false, bytes = 0, timer = 0;
 const waiting = new Map();
 
 // ---- the worker ----
@@ -23,13 +23,16 @@ function begin() {
 }
 
 function heard(data) {
-  heap = data.heap || heap;
   if (data.failed) return failed(data.failed);
   if (data.stage && !ready) return say(`${data.stage} …`, true);
   if (data.ready) {
     ready = true;
     document.body.dataset.ready = "";
     return say(running ? "Reading …" : "", Boolean(running));
+  }
+  if (data.warm) {
+    document.body.dataset.warm = "";
+    return undefined;
   }
   if ("came" in data) {
     bytes += data.came;
