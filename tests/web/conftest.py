@@ -193,6 +193,7 @@ class CheckerPage:
 
     def give(self, **sides: Sequence[Path]) -> None:
         """Files for a side; an empty list takes them away."""
+        self.page.click("#tab-pair")
         for side, files in sides.items():
             remove = self.page.locator(f".side[data-side={side}] .given button")
             if remove.is_visible():

@@ -119,8 +119,9 @@ def fair(hub: Hub) -> None:
 
 
 def spent(hub: Hub) -> int:
-    """Bytes of answers, less redirects' own lines."""
-    return sum(entry.body for entry in hub.log if entry.status < 300)
+    """Bytes of answers, less redirects' own lines, and answers to names that are being typed."""
+    told = (entry for entry in hub.log if "search=" not in entry.query)
+    return sum(entry.body for entry in told if entry.status < 300)
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,16 @@ def test_every_recorded_answer(both: BothAskers) -> None:
             target, draft, row.get("token", ""), "".join(engine[1:]),
         )  # fmt: skip
         assert found["code"] == row["exit"], row
+
+
+def test_who_may_not_read_a_model_is_told_what_a_page_can_do(both: BothAskers) -> None:
+    """On the command line the same hints name a command and a variable."""
+    hub, field = both.hub, "the field under Gated or private models"
+    hub.add_repo("closed/model", models.small_checkpoint(num_hidden_layers=5), gated="manual")
+    gated = both.ask(fair, "closed/model")["html"]
+    assert f'<a href="{hub.url}/closed/model"' in gated and field in gated
+    assert field in both.ask(fair, "closed/none")["html"]
+    assert "empty its field" in both.ask(fair, "closed/model", token="hf_unknown")["html"]
 
 
 def arrange_all(names: Sequence[str], hub: Hub) -> None:

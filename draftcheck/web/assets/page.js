@@ -30,8 +30,9 @@ function heard(data) {
     document.body.dataset.ready = "";
     return say(running ? "Reading …" : "", Boolean(running));
   }
-  if (data.warm) {
+  if (data.warm) { // what is kept for the next visit must not slow this one down
     document.body.dataset.warm = "";
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js").catch(() => {});
     return undefined;
   }
   if ("came" in data) {
@@ -302,7 +303,6 @@ tabs.forEach((tab, number) => {
 if (location.protocol === "file:") {
   trouble("A browser runs this only from a web server. In this folder: python -m http.server, then open http://localhost:8000");
 } else {
-  if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js").catch(() => {});
   say("Loading Python: 15 MB, once …", true);
   begin();
   const query = new URLSearchParams(location.search);
