@@ -113,7 +113,7 @@ def test_a_token_goes_to_the_hub_alone_and_is_kept_nowhere(page: CheckerPage) ->
     hub.add_token(TOKEN, repos=["org/gated"])
     refused = page.ask(target="org/gated", engine="vllm")
     assert refused["code"] == 3 and "gated" in page.page.inner_text("#answer")
-    page.page.click(".access summary")
+    assert page.page.locator(f'#answer a[href="{hub.url}/org/gated"]').count() == 1
     page.page.fill("#token", TOKEN)
     assert page.ask(target="org/gated", engine="vllm")["json"]["target"]["facts"]["weights"]
     assert any(entry.had_token for entry in hub.log) and not hub.leaks, hub.story()

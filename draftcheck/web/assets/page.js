@@ -126,6 +126,8 @@ function show(kind, fields, answer) {
     actions.append(saved("JSON", answer.json, "application/json", "draftcheck.json"));
     if (answer.badge) actions.append(saved("Badge", answer.badge, "image/svg+xml", "draftcheck.svg"));
   }
+  const access = at(".access"); // a hint may name it
+  access.open ||= place.textContent.includes(at("summary", access).textContent);
   place.dataset.code = answer.code;
   place.dataset.json = answer.json;
   say(answer.first, false, false); // for screen readers: it stands in the answer, too
@@ -218,8 +220,10 @@ function given(side, list) {
   at("span", note).textContent = `${list.length === 1 ? list[0].name : `${list.length} files`}, ${size}`;
   note.hidden = !list.length;
   at(".drop", box).hidden = Boolean(list.length);
-  at("input[list]", box).disabled = Boolean(list.length);
-  if (!list.length) at("input[type=file]", box).value = "";
+  const name = at("input[list]", box);
+  name.disabled = Boolean(list.length);
+  if (list.length) name.value = "";
+  else at("input[type=file]", box).value = "";
 }
 
 // What lies directly in a folder that was dropped, as a checkpoint has it.
