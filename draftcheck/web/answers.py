@@ -30,7 +30,6 @@ FOUND = 8
 
 def prepare() -> None:
     """Load what the first answer needs, while somebody reads the page."""
-    import draftcheck.cli.pair
     import draftcheck.judge.questions
     import draftcheck.judge.repairs
     import draftcheck.memory.gpus

@@ -20,15 +20,16 @@ async function start() {
     },
     stdout: () => {}, stderr: () => {},
   });
-  postMessage({ stage: "Unpacking the rulebook" });
+  postMessage({ stage: "Unpacking the checker" });
   python.unpackArchive(await archive, "zip", { extractDir: PLACE });
   python.pyimport("sys").path.append(PLACE);
-  postMessage({ stage: "Loading the rulebook" });
+  postMessage({ stage: "Loading the checker" });
   answers = python.pyimport("draftcheck.web.answers");
   main = python.pyimport("draftcheck.cli").main;
   answers.listen((name, count, wait) => postMessage({ came: count, wait }));
   postMessage({ ready: true });
   setTimeout(() => { // a question that is waiting comes first
+    python.pyimport("draftcheck.cli.pair");
     answers.prepare();
     postMessage({ warm: true });
   });
