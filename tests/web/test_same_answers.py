@@ -179,12 +179,15 @@ def test_every_recorded_answer(both: BothAskers) -> None:
 
 def test_who_may_not_read_a_model_is_told_what_a_page_can_do(both: BothAskers) -> None:
     """On the command line the same hints name a command and a variable."""
-    hub, field = both.hub, "the field under Gated or private models"
+    hub, field = both.hub, "the field Gated or private models"
     hub.add_repo("closed/model", models.small_checkpoint(num_hidden_layers=5), gated="manual")
     gated = both.ask(fair, "closed/model")["html"]
     assert f'<a href="{hub.url}/closed/model"' in gated and field in gated
     assert field in both.ask(fair, "closed/none")["html"]
-    assert "empty its field" in both.ask(fair, "closed/model", token="hf_unknown")["html"]
+    assert (
+        "Correct the token, or empty it"
+        in both.ask(fair, "closed/model", token="hf_unknown")["html"]
+    )
 
 
 def arrange_all(names: Sequence[str], hub: Hub) -> None:

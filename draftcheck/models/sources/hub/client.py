@@ -50,14 +50,6 @@ REDIRECTS = {301, 302, 303, 307, 308}
 DISABLED = "access to this resource is disabled"
 BAD_TOKEN = "invalid credentials"
 BUSY = {408, 425, 429, 500, 502, 503, 504}
-HERE = sys.platform == "emscripten"
-"""In a page: its field for a token is named there as it is here."""
-LOG_IN = (
-    "put a token of yours into the field under Gated or private models"
-    if HERE
-    else "log in (hf auth login) or set HF_TOKEN"
-)
-CHECK_NAME = "Check the name" + ("" if HERE else " (there is no such local path either)")
 CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)")
 
 T = TypeVar("T")
@@ -361,9 +353,7 @@ def refuse(
     if BAD_TOKEN in said.lower():
         raise ReadError(
             f"{repo}: the token is not valid: {where}",
-            hint="Correct the token, or empty its field."
-            if HERE
-            else "Log in again (hf auth login), or correct or unset HF_TOKEN.",
+            hint="Log in again (hf auth login), or correct or unset HF_TOKEN.",
         )
     if code == "RevisionNotFound":
         raise NotOnHub(
@@ -398,7 +388,7 @@ def _access(web: HubClient, answer: HttpAnswer, page: str) -> str:
         return elsewhere
     if web.has_token:
         return f"Your token has no access: ask for it at {page}, then try again."
-    return f"Ask for access at {page}, then {LOG_IN}."
+    return f"Ask for access at {page}, then log in (hf auth login) or set HF_TOKEN."
 
 
 def _tokenless(web: HubClient, answer: HttpAnswer) -> str | None:
@@ -416,5 +406,8 @@ def _unseen(web: HubClient, answer: HttpAnswer) -> str:
     if elsewhere := _tokenless(web, answer):
         return f"Check the name; {elsewhere}"
     if web.has_token:
-        return f"{CHECK_NAME}, or whether your token sees it."
-    return f"{CHECK_NAME}; for a private repo {LOG_IN}."
+        return "Check the name (there is no such local path either), or whether your token sees it."
+    return (
+        "Check the name (there is no such local path either);"
+        " for a private repo log in (hf auth login) or set HF_TOKEN."
+    )
