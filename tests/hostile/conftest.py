@@ -7,6 +7,7 @@ DRAFTCHECK_PAGE=1: whatever file a test shows the command line is shown to the c
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from draftcheck.web import answers
 from tests import make
 from tests.conftest import Ran, Run
 from tests.hostile.support import Bounded, bounded
@@ -72,10 +74,12 @@ class PageBeside:
     def new(self, model: Path) -> bool:
         """Whether somebody could drop it, and these bytes were not shown before."""
         files = sorted(model.iterdir()) if model.is_dir() else [model]
-        if not model.is_dir() and not model.name.endswith((".gguf", ".facts.json")):
+        if not model.is_dir() and not model.name.endswith(answers.MODELS):
             return False
         digest = hashlib.sha256(b"dir" if model.is_dir() else b"file")
         plain = [path for path in files if path.is_file() and not path.is_symlink()]
+        if any("\udc80" <= letter <= "\udcff" for path in plain for letter in path.name):
+            return False  # a browser's names are text
         for path in plain:
             with path.open("rb") as file:
                 digest.update(repr((path.name, path.stat().st_size, file.read(1 << 20))).encode())
@@ -98,7 +102,12 @@ class PageBeside:
 if os.environ.get("DRAFTCHECK_PAGE"):
 
     @pytest.fixture
-    def run(run: Run, worker: NodeWorker, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    def run(
+        run: Run, worker: NodeWorker, tmp_path_factory: pytest.TempPathFactory,
+        request: pytest.FixtureRequest,
+    ) -> Run:  # fmt: skip
+        if "monkeypatch" in inspect.signature(request.function).parameters:
+            return run  # other limits than the page's
         return PageBeside(run, worker, tmp_path_factory.mktemp("page"))
 
     @pytest.fixture(autouse=True)
