@@ -77,11 +77,9 @@ def read(name: str, kind: type[T]) -> T:
 def _read_once(name: str, kind: Any) -> Any:
     path = folder() / f"{name}.toml"
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+        kept = settings.cache() / kept_name(name, path.read_bytes())
     except OSError as error:
         raise RuleError(f"{path.name}: {error.strerror}") from None
-    # Where the parsed form of these very bytes is kept.
-    kept = settings.cache() / "rules" / f"{name.replace('/', '.')}-{digest}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=kind)
     except (OSError, ValueError, msgspec.DecodeError, RecursionError):
@@ -95,6 +93,11 @@ def _read_once(name: str, kind: Any) -> Any:
             old.unlink(missing_ok=True)
         atomic.write(kept, msgspec.json.encode(data))
     return typed(data, kind, f"{name}.toml")
+
+
+def kept_name(name: str, toml: bytes) -> str:
+    """The file of the cache with the parsed form of these very bytes."""
+    return f"rules/{name.replace('/', '.')}-{hashlib.sha256(toml).hexdigest()[:32]}.json"
 
 
 def read_table(name: str, kind: type[T], text: str = "") -> tuple[T, ...]:

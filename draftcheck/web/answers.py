@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from draftcheck.web import render
-
 Run = Callable[[Sequence[str]], int]
 DROPPED = Path("/dropped")
 """Files that were given to the page: a folder for each side."""
@@ -31,12 +29,17 @@ FOUND = 8
 
 
 def prepare() -> None:
-    """Load what the first answer needs, while the page is being read."""
-    import draftcheck.judge.compare
+    """Load what the first answer needs, while somebody reads the page."""
+    import draftcheck.judge.questions
     import draftcheck.judge.repairs
+    import draftcheck.memory.gpus
     import draftcheck.models.read
     import draftcheck.report.pair  # noqa: F401
+    from draftcheck.rulebook import book
+    from draftcheck.web import render
 
+    for engine in book.engine_files():
+        book.load(engine)
     render.template("pair")
 
 
@@ -45,6 +48,8 @@ def answer(run: Run, question: str, token: str = "") -> str:
     asked: dict[str, str] = json.loads(question)
     if asked["kind"] == "search":
         return json.dumps({"names": search(asked["text"])})
+    from draftcheck.web import render  # here: the page can be used before it is loaded
+
     with _token(token):
         words = WORDS[asked["kind"]](asked)
         code, out, lines = _ran(run, [*words[:1], "--format", "json", *words[1:]])

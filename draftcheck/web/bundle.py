@@ -1,16 +1,21 @@
 """The package for the browser: one archive with this code, the rules and the libraries it needs.
 
 Left out is what a browser cannot do: trials, scans, servers, the code of engines. The libraries in
-Python are those of this very installation; the compiled one comes as a wheel for the browser.
+Python are those of this very installation; the compiled one comes as a wheel for the browser. Rules
+are there as they are kept in a cache, too: parsing them is a third of a first answer.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import io
+import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+
+import msgspec
 
 from draftcheck.errors import ReadError
 from draftcheck.rulebook import files
@@ -23,16 +28,50 @@ LEFT_OUT = (
 """Folders of which only __init__.py is there: names in `draftcheck` itself must be importable."""
 SUFFIXES = (".py", ".html", ".toml", ".csv", ".txt")
 LIBRARIES = ("click", "jinja2", "markupsafe", "packaging", "pyyaml")
+UNUSED = (
+    "_pydatetime", "_pyio", "_pyrepl", "compileall", "doctest", "ensurepip", "ftplib", "imaplib",
+    "mailbox", "modulefinder", "multiprocessing", "optparse", "pickletools", "plistlib", "poplib",
+    "pydoc", "pydoc_data", "smtplib", "sqlite3", "trace", "unittest", "venv", "wave", "wsgiref",
+    "xmlrpc", "zipapp",
+)  # fmt: skip
+"""Modules of the standard library that nothing in the archive imports."""
+ENCODINGS = re.compile(
+    r"encodings/(?!(__init__|aliases|ascii|charmap|cp1252|cp437|idna|latin_1|punycode|raw_unicode.*"
+    r"|unicode_escape|utf_.*)\.py$)"
+)
+"""Tables of other letters: models' files are UTF-8."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def archive(msgspec: bytes) -> bytes:
-    """A zip file; the same code gives the same bytes."""
-    found = {**dict(_own()), **dict(_rules())}
+@cache
+def archive(wheel: bytes) -> bytes:
+    """Everything but Python, as a zip file; wheel: msgspec for the browser."""
+    found = {**dict(_tree(PACKAGE, "draftcheck")), **dict(_rules())}
     for name in LIBRARIES:
         found.update(_library(name))
-    with zipfile.ZipFile(io.BytesIO(msgspec)) as wheel:
-        found.update({name: wheel.read(name) for name in wheel.namelist()})
+    return _packed({**found, **_content(wheel)})
+
+
+@cache
+def standard_library(whole: bytes) -> bytes:
+    """Pyodide's, without what nothing here uses."""
+    return _packed(
+        {
+            name: data
+            for name, data in _content(whole).items()
+            if name.partition("/")[0].removesuffix(".py") not in UNUSED
+            and not ENCODINGS.match(name)
+        }
+    )
+
+
+def _content(archive: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        return {name: opened.read(name) for name in opened.namelist() if not name.endswith("/")}
+
+
+def _packed(found: Mapping[str, bytes]) -> bytes:
+    """A zip file; the same content gives the same bytes."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
         for name in sorted(found):
@@ -42,13 +81,14 @@ def archive(msgspec: bytes) -> bytes:
     return sink.getvalue()
 
 
-def _own() -> Iterator[tuple[str, bytes]]:
-    yield from _tree(PACKAGE, "draftcheck")
-
-
 def _rules() -> Iterator[tuple[str, bytes]]:
-    """Inside the package, where an installation has them."""
-    yield from _tree(files.folder(), "draftcheck/rules")
+    """Inside the package, where an installation has them; and parsed, as the cache has them."""
+    for name, data in _tree(files.folder(), "draftcheck/rules"):
+        yield name, data
+        if name.endswith(".toml"):
+            short = name.removeprefix("draftcheck/rules/")
+            kept = files.kept_name(short.removesuffix(".toml"), data)
+            yield f"cache/{kept}", msgspec.json.encode(files.parse(files.folder() / short))
 
 
 def _tree(folder: Path, under: str) -> Iterator[tuple[str, bytes]]:

@@ -27,6 +27,12 @@ FOLDER = Path(__file__).parent / "templates"
 WIDE = 1000
 """Units of the memory bar."""
 PREFIXES = ("error: ", "hint: ", "warning: ")
+HERE = {
+    "log in (hf auth login) or set HF_TOKEN": "put a token into the field Gated or private models",
+    "Log in again (hf auth login), or correct or unset HF_TOKEN": "Correct the token, or empty it",
+    " (there is no such local path either)": "",
+}
+"""What a command line can do -> what a page can."""
 FAILED = "draftcheck itself failed: this is a bug."
 
 
@@ -45,6 +51,8 @@ def answer(kind: str, out: str, code: int, lines: Sequence[str]) -> dict[str, An
 
 def _split(line: str) -> tuple[str, str]:
     """error: what -> the word and the rest; other lines go on from the one before."""
+    for there, here in HERE.items():
+        line = line.replace(there, here)
     for prefix in PREFIXES:
         if line.startswith(prefix):
             return prefix[:-2], line.removeprefix(prefix)

@@ -26,9 +26,9 @@ from draftcheck.errors import ReadError
 LARGEST = 64 << 20
 SECONDS = 60.0
 NPM, PYPI = "https://registry.npmjs.org", "https://pypi.org/simple"
-SCRIPTS = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
-"""The files of Pyodide that a page loads."""
-LOCK = "pyodide-lock.json"
+SCRIPTS = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm")
+LIBRARY, LOCK = "python_stdlib.zip", "pyodide-lock.json"
+"""With the scripts, the files of Pyodide that a page loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def load(place: Path | None) -> BrowserRuntime:
         raise ReadError(f"{place}: no such file or folder")
     named = place if place is not None and place.is_file() else None
     packed = PYODIDE.check(_read(named), str(named)) if named else _part(PYODIDE, folder, _npm)
-    wanted = {*SCRIPTS, LOCK}
+    wanted = {*SCRIPTS, LIBRARY, LOCK}
     try:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             inside = {name: archive.extractfile(f"package/{name}") for name in sorted(wanted)}

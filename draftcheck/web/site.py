@@ -20,7 +20,7 @@ from draftcheck.memory import gpus
 from draftcheck.report.site import pages, written
 from draftcheck.rulebook import book
 from draftcheck.web import bundle, render
-from draftcheck.web.runtime import LOCK, PYODIDE, SCRIPTS, BrowserRuntime
+from draftcheck.web.runtime import LIBRARY, LOCK, PYODIDE, SCRIPTS, BrowserRuntime
 
 ASSETS = Path(__file__).parent / "assets"
 STORAGE = ("https://*.huggingface.co", "https://*.hf.co")
@@ -59,6 +59,7 @@ def files(
         # Nothing is installed from Pyodide's own distribution, so its list of packages is empty.
         f"pyodide/{LOCK}": json.dumps({"info": lock["info"], "packages": {}}).encode(),
         **{f"pyodide/{script}": runtime.pyodide[script] for script in SCRIPTS},
+        f"pyodide/{LIBRARY}": bundle.standard_library(runtime.pyodide[LIBRARY]),
     }
     digest = sha256(b"".join(sha256(found[name]).digest() for name in sorted(found)))
     worker = _asset("sw.js").replace("{{ build }}", digest.hexdigest()[:12])

@@ -1,9 +1,15 @@
-"""The checker's site on loopback, below a path, with the loopback Hub as its Hub."""
+"""The checker's site on loopback, below a path, with the loopback Hub as its Hub.
+
+Its worker runs under Node for all that is said, and in Chromium for what only a browser does.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,13 +19,16 @@ from typing import Any
 
 import pytest
 
-from draftcheck.web import runtime, site
+from draftcheck.web import answers, runtime, site
 from tests.chromium import DESK
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Ran, Run
 from tests.hub import Hub
 
 PARTS = Path(os.environ.get("DRAFTCHECK_WEB_RUNTIME") or ROOT / ".web")
 BELOW = "some/path"
+SIDES = ("target", "draft")
+OTHER_PYTHON = re.compile(r"(?: JSON|inspect writes): [^\"\\]*")
+"""What Python itself says of a fault is another sentence in another version."""
 SECONDS = 120_000
 """Milliseconds after which the page counts as hanging."""
 
@@ -59,6 +68,97 @@ def checker(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
             server.shutdown()
 
 
+class NodeWorker:
+    """The page's worker as a process of Node; as the page does, it is asked one thing at a time."""
+
+    def __init__(self, node: str, site: Path) -> None:
+        script = Path(__file__).with_name("node_worker.mjs")
+        self.process = subprocess.Popen(
+            [node, script, site], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+
+    def ask(
+        self, kind: str = "pair", files: dict[str, list[Path]] | None = None, token: str = "",
+        **fields: str,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Exit code, first line, JSON, and the bytes that were read of files."""
+        given = {side: [str(path) for path in (files or {}).get(side, ())] for side in SIDES}
+        asked = {"id": 1, "question": {"kind": kind, **fields}, "files": given, "token": token}
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            told = json.loads(line)
+            assert "failed" not in told and "broke" not in told, told
+            if told.get("id"):
+                found: dict[str, Any] = {**told["answer"], "sliced": told["sliced"]}
+                found["json"] = json.loads(found["json"]) if found["json"] else None
+                return found
+        raise AssertionError("the worker ended")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def worker(checker: CheckerSite) -> Iterator[NodeWorker]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no Node")
+    made = NodeWorker(node, checker.folder)
+    yield made
+    made.close()
+
+
+class Dropped:
+    """Models as folders of a command line and as files of the page, under the same names."""
+
+    def __init__(self, folder: Path, worker: NodeWorker, run: Run) -> None:
+        self.folder, self.worker, self.run = folder, worker, run
+
+    def ask(self, *models: Path, **fields: str) -> tuple[dict[str, Any], Ran]:
+        """What both say of a target, or a pair: a file, or all plain files of a folder."""
+        given, names = {}, []
+        for side, model in zip(SIDES, models, strict=False):
+            place = self.folder / side
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            inside = sorted(model.iterdir()) if model.is_dir() else [model]
+            for file in inside:
+                if file.is_file() and not file.is_symlink():
+                    (place / file.name).hardlink_to(file)
+            given[side] = found = sorted(place.iterdir())
+            alone = len(found) == 1 and found[0].name.endswith(answers.MODELS)
+            names.append(f"{side}/{found[0].name}" if alone else side)
+        options = [word for name, value in fields.items() for word in (f"--{name}", value)]
+        found = self.worker.ask(files=given, **fields)
+        return found, self.run("pair", *names, *options, "--format", "json")
+
+    def assert_same(self, *models: Path, **fields: str) -> dict[str, Any]:
+        found, wanted = self.ask(*models, **fields)
+        where = f"{models}: {wanted.code} {wanted.err} {found['code']} {found['first']}"
+        assert found["code"] == wanted.code, where
+        if wanted.out:
+            ours, theirs = (
+                OTHER_PYTHON.sub("", json.dumps(s)) for s in (found["json"], wanted.json)
+            )
+            assert json.loads(ours) == json.loads(theirs), where
+        else:
+            says = wanted.err.splitlines()[0].removeprefix("error: ")
+            assert found["json"] is None and OTHER_PYTHON.split(says)[0] in found["first"], where
+        return found
+
+
+@pytest.fixture
+def dropped(
+    worker: NodeWorker, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Dropped:
+    (tmp_path / "dropped").mkdir()
+    monkeypatch.chdir(tmp_path / "dropped")
+    return Dropped(tmp_path / "dropped", worker, run)
+
+
 class CheckerPage:
     """The page as somebody uses it; at the end nothing was logged and nobody else asked."""
 
@@ -82,15 +182,19 @@ class CheckerPage:
 
     def ask(self, kind: str = "pair", **fields: str) -> dict[str, Any]:
         """Fill the fields, press the button, wait: exit code, first line, JSON."""
-        page = self.page
-        page.click(f"#tab-{kind}")
-        for box in page.locator(f"#panel-{kind} :is(input[name], textarea):enabled").all():
-            box.fill(fields.get(box.get_attribute("name"), ""))
-        page.click(f"#panel-{kind} button.main")
+        self.fill(kind, **fields)
+        self.page.click(f"#panel-{kind} button.main")
         return self.answer()
+
+    def fill(self, kind: str, **fields: str) -> None:
+        """The fields of a tab; those that are not named are emptied."""
+        self.page.click(f"#tab-{kind}")
+        for box in self.page.locator(f"#panel-{kind} :is(input[name], textarea):enabled").all():
+            box.fill(fields.get(box.get_attribute("name"), ""))
 
     def give(self, **sides: Sequence[Path]) -> None:
         """Files for a side; an empty list takes them away."""
+        self.page.click("#tab-pair")
         for side, files in sides.items():
             remove = self.page.locator(f".side[data-side={side}] .given button")
             if remove.is_visible():

@@ -1,30 +1,24 @@
-"""The checker in a real browser: the command line's answers, files, faults, tabs, looks."""
+"""The checker in a real browser: files, faults, tabs, looks. What it says: test_same_answers.py."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from draftcheck.judge.tokenizers_agree import NOT_RUN
 from tests import make
 from tests.chromium import DESK, PHONE, sideways
-from tests.conftest import FIXTURES, ROOT, Run
-from tests.hostile.test_gguf import UNREADABLE
+from tests.conftest import FIXTURES, Run
 from tests.hostile.test_json import BROKEN
-from tests.hub import Hub, models
-from tests.hub.process import Draftcheck
-from tests.models.hub.test_same_verdict import BIG, WORDS, drafts
+from tests.hub import models
 from tests.web.conftest import PARTS, CheckerPage
+from tests.web.test_same_answers import LOG, spent, without_tokenizers
 
 pytestmark = pytest.mark.browser
 PAIR = FIXTURES / "pair"
-HEADS = ("dflash", "eagle3", "medusa")
-NOT_HERE = "a browser cannot run the tokenizers library: draftcheck pair can"
+BIG = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 12,
+       "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
 TOKEN = "hf_only_for_the_hub"
 
 
@@ -32,29 +26,20 @@ def files(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else [path]
 
 
-@pytest.mark.parametrize(
-    ("target", "draft"),
-    [
-        ("target", "draft"),
-        ("target.gguf", "draft.gguf"),
-        *(("target", f"heads/{name}") for name in HEADS),
-        ("heads/target-mtp", None),
-    ],
-)
+@pytest.mark.parametrize("pair", [("target", "draft"), ("target.gguf", "draft.gguf")])
 def test_dropped_files_get_the_commands_json(
-    target: str, draft: str | None, page: CheckerPage, run: Run, tmp_path: Path,
+    pair: tuple[str, str], page: CheckerPage, run: Run, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """As from a folder that holds the same files under the same names."""
     names = []
-    for side, name in (("target", target), ("draft", draft)):
-        given = files(PAIR / name) if name else []
+    for side, name in zip(("target", "draft"), pair, strict=True):
+        given = files(PAIR / name)
         page.give(**{side: given})
+        (tmp_path / side).mkdir()
         for file in given:
-            (tmp_path / side).mkdir(exist_ok=True)
             shutil.copy(file, tmp_path / side)
-        if name:
-            names.append(f"{side}/{name}" if name.endswith(".gguf") else side)
+        names.append(f"{side}/{name}" if name.endswith(".gguf") else side)
     found = page.ask(gpu="24GiB", context="256")
     monkeypatch.chdir(tmp_path)
     wanted = run("pair", *names, "--gpu", "24GiB", "--context", 256, "--format", "json")
@@ -68,81 +53,26 @@ def test_models_of_the_hub_get_the_commands_json_and_cost_the_same_bytes(
     page: CheckerPage, tmp_path: Path
 ) -> None:
     hub = page.site.hub
-    hub.add_repo("org/big", models.checkpoint(BIG, words=WORDS, count=3))
-    pairs = [("org/big", f"org/small-{at}") for at in range(len(drafts()))]
-    for (_, name), made in zip(pairs, drafts().values(), strict=True):
-        hub.add_repo(name, made)
-    hub.add_repo(
-        "org/gguf",
-        {"big-Q8_0.gguf": models.small_gguf(4000), "small-Q4_0.gguf": models.small_gguf(3990)},
-    )
-    pairs += [("org/gguf:Q8_0", "org/gguf:Q4_0"), ("org/big@main", "")]
-    # A browser has no tokenizers library; a command line that has none knows as much.
-    (tmp_path / "without").mkdir()
-    (tmp_path / "without/tokenizers.py").write_text("raise ImportError", encoding="utf-8")
-    draftcheck = Draftcheck(hub, tmp_path, PYTHONPATH=f"{tmp_path}/without:{ROOT}")
-    read = 0
-    for target, draft in pairs:
-        hub.reset()
-        wanted = draftcheck("pair", target, *([draft] if draft else []), "--format", "json")
-        cost = spent(hub)
-        hub.reset()
-        found = page.ask(target=target, draft=draft)
-        assert spent(hub) == cost, f"{target} {draft}\n{hub.story()}"
-        # The cache where a tokenizer came to lie is another one, and so is the reason.
-        there = wanted.out.replace(f"{tmp_path}/cache", "/home/pyodide/.cache")
-        there = there.replace(NOT_RUN, NOT_HERE)
-        assert found["json"] == json.loads(there), (target, draft)
-        assert found["code"] == wanted.code
-        read += cost
-    assert read > 300_000
+    hub.add_repo("page/big", models.checkpoint(BIG, words=5000, count=3))
+    hub.add_repo("page/small", models.checkpoint({**BIG, "num_hidden_layers": 4}, words=5000))
+    wanted = without_tokenizers(hub, tmp_path)("pair", "page/big", "page/small", "--format", "json")
+    cost = spent(hub)
+    hub.reset()
+    found = page.ask(target="page/big", draft="page/small")
+    assert found["code"] == wanted.code and found["json"]["engines"] == wanted.json["engines"]
+    assert cost == spent(hub) > 100_000, hub.story()
     assert {hub.url, hub.cdn_url} <= page.asked, "else nobody looks at what the worker asks"
 
 
-def spent(hub: Hub) -> int:
-    """Bytes of answers, less redirects' own lines, and answers to names that are being typed."""
-    told = (entry for entry in hub.log if "search=" not in entry.query)
-    return sum(entry.body for entry in told if entry.status < 300)
-
-
-def hostile(folder: Path) -> Iterator[Path]:
-    """Files that lie, one after the other, in the folder of a sound checkpoint or alone."""
-    for data, _ in list(UNREADABLE.values())[::6]:
-        (folder / "bad.gguf").write_bytes(data)
-        yield folder / "bad.gguf"
-    (folder / "bad.gguf").unlink()
-    make.folder(folder / "model")
-    for start, name in enumerate(("config.json", "tokenizer.json")):
-        sound = (folder / "model" / name).read_bytes()
-        for data, _ in list(BROKEN.values())[start::2]:
-            (folder / "model" / name).write_bytes(data)
-            yield folder / "model"
-        (folder / "model" / name).write_bytes(sound)
-
-
-def test_hostile_files_end_the_same_way_and_the_page_lives(
-    page: CheckerPage, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path)
-    for bad in hostile(tmp_path / "here"):
-        target = tmp_path / "target"
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        for file in files(bad):
-            shutil.copy(file, target)
-        wanted = run(
-            "pair", f"target/{bad.name}" if bad.is_file() else target.name, "--format", "json"
-        )
-        page.give(target=files(bad))
-        found = page.ask()
-        where = f"{bad}: {wanted.err} {found}"
-        assert found["code"] == wanted.code, where
-        assert found["json"] == (wanted.json if wanted.out else None), where
-        if not wanted.out:
-            says = wanted.err.splitlines()[0].removeprefix("error: ")
-            # What json says of a fault is another sentence in another Python.
-            assert says.partition(" JSON: ")[0] in found["first"], where
+def test_the_stack_of_a_browser_holds_what_lies_deep(page: CheckerPage, tmp_path: Path) -> None:
+    """It is another one than Node's; the page lives on."""
+    model = make.folder(tmp_path / "model")
+    deep = [data for data, says in BROKEN.values() if "deeply" in says]
+    for data in (*deep, BROKEN["nested 500 deep"][0]):
+        (model / "config.json").write_bytes(data)
+        page.give(target=files(model))
+        found = page.ask(engine="vllm")
+        assert found["code"] == 3 and "config.json: " in found["first"], found
 
 
 def test_weather_between_the_page_and_the_hub(page: CheckerPage) -> None:
@@ -183,7 +113,7 @@ def test_a_token_goes_to_the_hub_alone_and_is_kept_nowhere(page: CheckerPage) ->
     hub.add_token(TOKEN, repos=["org/gated"])
     refused = page.ask(target="org/gated", engine="vllm")
     assert refused["code"] == 3 and "gated" in page.page.inner_text("#answer")
-    page.page.click(".access summary")
+    assert page.page.locator(f'#answer a[href="{hub.url}/org/gated"]').count() == 1
     page.page.fill("#token", TOKEN)
     assert page.ask(target="org/gated", engine="vllm")["json"]["target"]["facts"]["weights"]
     assert any(entry.had_token for entry in hub.log) and not hub.leaks, hub.story()
@@ -195,22 +125,11 @@ def test_a_token_goes_to_the_hub_alone_and_is_kept_nowhere(page: CheckerPage) ->
     assert TOKEN not in kept + page.page.inner_text("body")
 
 
-def test_the_other_tabs_say_what_the_commands_say(
-    page: CheckerPage, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    log = "draft model vocab type must match target model to use speculation"
-    (tmp_path / "log.txt").write_text(log, encoding="utf-8")
-    assert page.ask("why", text=log)["json"] == run("why", "log.txt", "--format", "json").json
-    script = 'vllm serve org/big --speculative-confg \'{"model": "org/small"}\'\n'
-    (tmp_path / "start.sh").write_text(script, encoding="utf-8")
-    found = page.ask("gate", name="start.sh", text=script)
-    wanted = run("gate", "start.sh", "--format", "json")
-    assert found["json"] == wanted.json and found["code"] == wanted.code
-    found = page.ask("known", target="Qwen/Qwen3-8B")
-    assert found["json"] == run("known", "Qwen/Qwen3-8B", "--format", "json").json
-    page.page.click("#tab-why")
-    assert page.ask("why", text=log)["code"] == 0
+def test_the_other_tabs(page: CheckerPage) -> None:
+    found = page.ask("gate", name="start.sh", text="vllm serve org/big --speculative-confg x\n")
+    assert found["first"] == "degraded 1 finding", found
+    assert " ways known" in page.ask("known", target="Qwen/Qwen3-8B")["first"]
+    assert page.ask("why", text=LOG)["code"] == 0
     page.page.locator("#answer a[data-rule]").first.click()
     page.page.locator("#rule[open] h2").first.wait_for()
     assert "LCP004" in page.page.inner_text("#rule")
@@ -232,8 +151,7 @@ def test_a_second_visit_needs_no_network_and_every_width_fits(page: CheckerPage)
     try:
         page.page.goto(page.site.url)
         page.ready()
-        log = "draft model vocab type must match target model to use speculation"
-        assert page.ask("why", text=log)["code"] == 0
+        assert page.ask("why", text=LOG)["code"] == 0
     finally:
         page.context.set_offline(False)
     for width in (PHONE, DESK, {"width": 1600, "height": 900}):
@@ -244,24 +162,20 @@ def test_a_second_visit_needs_no_network_and_every_width_fits(page: CheckerPage)
     page.page.set_viewport_size(DESK)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(scheme: str, page: CheckerPage) -> None:
+def test_axe_finds_nothing(page: CheckerPage) -> None:
     axe = PARTS / "package" / "axe.min.js"
     if not axe.is_file():
         pytest.skip("no axe-core: make web-runtime")
-    page.page.emulate_media(color_scheme=scheme)
+    page.page.evaluate(f"() => {{ {axe.read_text(encoding='utf-8')} }}")  # past the page's policy
     page.give(target=[PAIR / "target.gguf"], draft=[PAIR / "draft.gguf"])
     page.ask(gpu="24GiB")
-    assert violations(page.page, axe) == []
-    page.page.click("#tab-gate")
-    assert violations(page.page, axe) == []
-
-
-def violations(page: Any, axe: Path) -> list[str]:
-    """What axe-core finds; it is evaluated from outside, past the page's policy."""
-    page.evaluate(f"() => {{ {axe.read_text(encoding='utf-8')} }}")
-    found = page.evaluate("axe.run()")["violations"]
-    return [f"{row['id']}: {row['nodes'][0]['html']}" for row in found]
+    for tab in ("pair", "gate"):
+        for scheme in ("light", "dark"):
+            page.page.emulate_media(color_scheme=scheme)
+            found = page.page.evaluate("axe.run()")["violations"]
+            assert not found, [f"{row['id']}: {row['nodes'][0]['html']}" for row in found]
+        if tab == "pair":
+            page.page.click("#tab-gate")
 
 
 def test_cancel_and_go_on(page: CheckerPage) -> None:
@@ -272,10 +186,7 @@ def test_cancel_and_go_on(page: CheckerPage) -> None:
     hub = page.site.hub
     hub.add_repo("org/slow", models.small_checkpoint(num_hidden_layers=3))
     hub.fault("hang", file="org/slow/config.json")
-    page.page.goto(page.site.url)  # without what tests before have filled in
-    page.ready().page.click("#tab-pair")
-    page.page.fill("#target", "org/slow")
-    page.page.fill("#engine", "vllm")
+    page.fill("pair", target="org/slow", engine="vllm")
     page.page.click("#panel-pair button.main")
     page.page.locator("#cancel").wait_for()
     page.page.click("#cancel")

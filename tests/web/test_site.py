@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from draftcheck.web import runtime
+from draftcheck.web import bundle, runtime
 from tests.conftest import Run
 from tests.report.site.made_up import make
 from tests.report.site.stores import fill
 
-LARGEST = 15_000_000
+LARGEST = 14_500_000
 
 
 def test_the_site_is_whole_small_and_the_same_every_time(
@@ -41,6 +43,17 @@ def test_the_site_is_whole_small_and_the_same_every_time(
     ran = run("web", tmp_path / "c", "--runtime", parts)
     assert ran.code == 3 and "not a file that draftcheck wrote" in ran.err
     assert (tmp_path / "c/index.html").read_text(encoding="utf-8") == "mine"
+
+
+def test_of_python_is_left_out_what_nothing_imports(parts: Path) -> None:
+    found = zipfile.ZipFile(io.BytesIO(bundle.archive(runtime.load(parts).msgspec)))
+    used = {
+        match[1].decode()
+        for name in found.namelist()
+        if name.endswith(".py")
+        for match in re.finditer(rb"^\s*(?:import|from) (\w+)", found.read(name), re.MULTILINE)
+    }
+    assert {"json", "xml"} <= used and not used & {*bundle.UNUSED}, used & {*bundle.UNUSED}
 
 
 def test_beside_the_pages_of_a_report(run: Run, parts: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ const all = (selector, under = document) => [...under.querySelectorAll(selector)
 const SHARED = ["target", "draft", "engine", "gpu", "context", "sequences"];
 const PAUSE = 250;
 const files = { target: [], draft: [] };
-let worker, asked = 0, running = null, ready = false, heap = 0, bytes = 0, timer = 0;
+let worker, asked = 0, running = null, ready = false, bytes = 0, timer = 0;
 const waiting = new Map();
 
 // ---- the worker ----
@@ -23,13 +23,17 @@ function begin() {
 }
 
 function heard(data) {
-  heap = data.heap || heap;
   if (data.failed) return failed(data.failed);
   if (data.stage && !ready) return say(`${data.stage} …`, true);
   if (data.ready) {
     ready = true;
     document.body.dataset.ready = "";
     return say(running ? "Reading …" : "", Boolean(running));
+  }
+  if (data.warm) { // what is kept for the next visit must not slow this one down
+    document.body.dataset.warm = "";
+    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js").catch(() => {});
+    return undefined;
   }
   if ("came" in data) {
     bytes += data.came;
@@ -122,6 +126,8 @@ function show(kind, fields, answer) {
     actions.append(saved("JSON", answer.json, "application/json", "draftcheck.json"));
     if (answer.badge) actions.append(saved("Badge", answer.badge, "image/svg+xml", "draftcheck.svg"));
   }
+  const access = at(".access"); // a hint may name it
+  access.open ||= place.textContent.includes(at("summary", access).textContent);
   place.dataset.code = answer.code;
   place.dataset.json = answer.json;
   say(answer.first, false, false); // for screen readers: it stands in the answer, too
@@ -214,8 +220,10 @@ function given(side, list) {
   at("span", note).textContent = `${list.length === 1 ? list[0].name : `${list.length} files`}, ${size}`;
   note.hidden = !list.length;
   at(".drop", box).hidden = Boolean(list.length);
-  at("input[list]", box).disabled = Boolean(list.length);
-  if (!list.length) at("input[type=file]", box).value = "";
+  const name = at("input[list]", box);
+  name.disabled = Boolean(list.length);
+  if (list.length) name.value = "";
+  else at("input[type=file]", box).value = "";
 }
 
 // What lies directly in a folder that was dropped, as a checkpoint has it.
@@ -299,7 +307,6 @@ tabs.forEach((tab, number) => {
 if (location.protocol === "file:") {
   trouble("A browser runs this only from a web server. In this folder: python -m http.server, then open http://localhost:8000");
 } else {
-  if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js").catch(() => {});
   say("Loading Python: 15 MB, once …", true);
   begin();
   const query = new URLSearchParams(location.search);

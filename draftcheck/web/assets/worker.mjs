@@ -2,6 +2,7 @@
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
 const here = new URL(".", import.meta.url);
+const PLACE = "/draftcheck";
 const mounted = new Set();
 let python, answers, main;
 
@@ -13,20 +14,25 @@ async function start() {
   });
   postMessage({ stage: "Starting Python" });
   python = await loadPyodide({
-    indexURL: new URL("pyodide/", here).href,
-    env: { HOME: "/home/pyodide", HF_ENDPOINT: site.endpoint, NO_COLOR: "1", DRAFTCHECK_CACHE_LIMIT: "64MB" },
+    env: {
+      HOME: "/home/pyodide", NO_COLOR: "1", HF_ENDPOINT: site.endpoint,
+      DRAFTCHECK_CACHE: `${PLACE}/cache`, DRAFTCHECK_CACHE_LIMIT: "64MB",
+    },
     stdout: () => {}, stderr: () => {},
   });
-  postMessage({ stage: "Unpacking the rulebook" });
-  const folder = python.runPython("import sysconfig; sysconfig.get_path('purelib')");
-  python.unpackArchive(await archive, "zip", { extractDir: folder });
-  postMessage({ stage: "Loading the rulebook" });
+  postMessage({ stage: "Unpacking the checker" });
+  python.unpackArchive(await archive, "zip", { extractDir: PLACE });
+  python.pyimport("sys").path.append(PLACE);
+  postMessage({ stage: "Loading the checker" });
   answers = python.pyimport("draftcheck.web.answers");
   main = python.pyimport("draftcheck.cli").main;
-  python.pyimport("draftcheck.cli.pair");
-  answers.prepare();
   answers.listen((name, count, wait) => postMessage({ came: count, wait }));
-  postMessage({ ready: true, heap: python._module.HEAPU8.length });
+  postMessage({ ready: true });
+  setTimeout(() => { // a question that is waiting comes first
+    python.pyimport("draftcheck.cli.pair");
+    answers.prepare();
+    postMessage({ warm: true });
+  });
 }
 
 // Emscripten's own file system for files of a page: it reads the slices that are asked for.
@@ -48,7 +54,7 @@ onmessage = async ({ data }) => {
   try {
     for (const [side, files] of Object.entries(data.files || {})) give(side, files);
     const text = answers.answer(main, JSON.stringify(data.question), data.token || "");
-    postMessage({ id: data.id, answer: JSON.parse(text), heap: python._module.HEAPU8.length });
+    postMessage({ id: data.id, answer: JSON.parse(text) });
   } catch (error) {
     postMessage({ id: data.id, broke: String(error.message || error) });
   }

@@ -67,6 +67,11 @@ SETUPS: dict[str, Callable[[Hub], object]] = {
 
 @pytest.fixture
 def world(hub: Hub) -> Hub:
+    add_world(hub)
+    return hub
+
+
+def add_world(hub: Hub) -> None:
     """The repos that the recordings speak of."""
     deep = {**SMALL, "num_hidden_layers": 8}
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
@@ -94,7 +99,6 @@ def world(hub: Hub) -> Hub:
     hub.aliases |= dict.fromkeys(("org/old", "old", "gone/away"), "org/open")
     hub.add_token("hf_somebody")
     hub.add_token("hf_narrow", repos={"org/gated"}, reads_gated=False)
-    return hub
 
 
 def filled(value: Any, hub: Hub) -> Any:
