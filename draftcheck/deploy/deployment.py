@@ -246,6 +246,16 @@ class Contents:
             self.troubles.append(FileTrouble(place, text))
 
 
+def flag_words(tree: DocumentTree) -> list[Word]:
+    """A mapping from options to their values, as words of a command line."""
+    return [
+        word
+        for key, value in tree.entries or ()
+        if (arg := value.word) is not None and key.text.startswith("-") and arg.text != "false"
+        for word in ((key,) if arg.kind in ("bool", "null") else (key, arg))
+    ]
+
+
 def around(words: Iterable[Word]) -> FilePlace:
     """The place from the first of these words to the last, as the file has them."""
     places = [word.place for word in words]

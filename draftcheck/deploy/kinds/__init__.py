@@ -5,5 +5,6 @@ shell.py also takes sudo, env, docker run … off the commands that all kinds ho
 
 DOCUMENTS = (".md", ".markdown", ".mdx")
 """What they show is a note at most."""
-LANGUAGES = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix")
+LANGUAGES = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix",
+             ".tf", ".hcl", ".nomad", ".toml", ".plist")  # fmt: skip
 """Of programs that are read only where something stands in them literally."""

@@ -32,7 +32,7 @@ _OPTIONS = re.compile(
     re.MULTILINE,
 )
 _OTHER = re.compile(
-    r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*|entrypoint"
+    r"^(?:apiVersion|services|image|backend|parameters|jobs|stages|on|trainer|dataset\w*|entrypoint"
     r"|(?:start_|server_)?(?:command|cmd)):",
     re.MULTILINE,
 )

@@ -1,4 +1,4 @@
-"""JavaScript, TypeScript and Nix: what stands in them literally; nothing is run or followed.
+"""JavaScript, TypeScript, Nix, HCL, TOML: what stands in them literally; nothing is run.
 
 A text that is an engine's command is read as one, and so is a list of texts that holds options
 which one engine alone has. Lists that are joined, pushed to or handed to a program go together; a
@@ -40,6 +40,17 @@ _NIX = re.compile(
     r"|(?P<sign>[][();=])|(?P<bare>[^\s\"\[\]();=/]+|/)",
     re.DOTALL,
 )
+_TABLES = re.compile(
+    r"(?P<comment>#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))"
+    r"|<<[-~]?(?P<end>[A-Z_]+)\n(?P<document>.*?)^[ \t]*(?P=end)[ \t]*$"
+    r"|(?P<text>\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|'[^'\n]*+(?:'|$)"
+    r"|\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
+    r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"\[\](),;=/]+|/)",
+    re.DOTALL | re.MULTILINE,
+)
+"""HCL and TOML; a here-document is a script."""
+_GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad", "toml"), _TABLES)}
+_LONG = '"' * 3
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
 _ESCAPE = re.compile(r"\\(?:\r?\n|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -75,7 +86,7 @@ class LiteralReader:
 
     view: TextView
     contents: Contents
-    nix: bool
+    grammar: re.Pattern[str] = _SCRIPT
     tokens: list[LiteralToken] = field(default_factory=list)
     names: dict[str, TextView | None] = field(default_factory=dict)
     """Names that are bound to a text; None: to more than one."""
@@ -86,10 +97,18 @@ class LiteralReader:
     programs: dict[str, LiteralToken] = field(default_factory=dict)
     """What a list of that name is handed to."""
 
+    @property
+    def nix(self) -> bool:
+        return self.grammar is _NIX
+
     def run(self) -> None:
-        for match in (_NIX if self.nix else _SCRIPT).finditer(self.view.text):
+        for match in self.grammar.finditer(self.view.text):
             kind, (start, end) = match.lastgroup or "", match.span()
+            if kind == "document":
+                shell.file_inside(self.view.slice(*match.span(kind)), "", self.contents)
+                continue
             quote = 2 if kind == "text" and match[0].startswith("''") and self.nix else 1
+            quote = 3 if kind == "text" and match[0].startswith((_LONG, "'''")) else quote
             inner = (start + quote, end - quote) if kind == "text" else (start, end)
             if kind != "comment":
                 token = LiteralToken(kind, self.view.slice(*inner), start, end)
@@ -219,7 +238,7 @@ class LiteralReader:
 
     def _emit(self, words: list[Word]) -> None:
         values = [value for option, value in pairwise(words) if is_sign(option.text)]
-        if all(v.unknown or is_sign(v.text) for v in values):
+        if all(is_sign(v.text) or (v.unknown and self.grammar is not _TABLES) for v in values):
             return  # made elsewhere, or names of options without values
         if words[0].text.startswith("-"):
             self.contents.loose.append(Command(tuple(words), around(words)))
@@ -230,5 +249,18 @@ class LiteralReader:
 def read(view: TextView, contents: Contents) -> None:
     """Collect the commands that stand in it; the program of a test starts nothing."""
     if not _TEST.search(view.name) and len(view.text) <= LONGEST:
-        LiteralReader(view, contents, view.name.endswith(".nix")).run()
+        grammar = _GRAMMARS.get(view.name.rpartition(".")[2], _SCRIPT)
+        LiteralReader(view, contents, grammar).run()
     contents.troubles.clear()
+
+
+_STRING = re.compile(r"<string>([^<]*)</string>")
+_ARGUMENTS = re.compile(r"<key>ProgramArguments</key>\s*<array>(.*?)</array>", re.DOTALL)
+
+
+def read_plist(view: TextView, contents: Contents) -> None:
+    """What launchd runs."""
+    for listed in _ARGUMENTS.finditer(view.text):
+        found = _STRING.finditer(view.text, *listed.span(1))
+        words = [view.slice(*match.span(1)).word() for match in found]
+        shell.Unwrapping(contents, Variables(), view.place(*listed.span())).emit(words)

@@ -16,7 +16,13 @@ from functools import cache
 from typing import Literal
 
 from draftcheck.deploy.deployment import TOO_MUCH, Command, Contents
-from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
+from draftcheck.deploy.options.programs import (
+    hinted,
+    is_options,
+    is_sign,
+    speculates,
+    starts_engine,
+)
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord, WordPart
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
@@ -38,6 +44,9 @@ _TALKS = re.compile(
     r"echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help|print"
 )
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
+_FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?(?P<name>[\w-]+)[ \t]*(?:\(\))?[ \t]*\{", re.M)
+_KEYED = re.compile(r"\[[^\]=]+\]=")
+_SPEECH = re.compile(r"[A-Z][a-z]|\S*:\s")
 
 
 def read(view: TextView, contents: Contents) -> None:
@@ -310,6 +319,11 @@ class ShellScript:
         value = VariableValue(items=items, branch=branch)
         if self._skipped:
             return at
+        for item in items:  # [name]="--options": each may be a setup
+            keyed = _KEYED.match(item.view.text)
+            if keyed and is_options(item.view.text[keyed.end() :]):
+                text = item.view.slice(keyed.end(), len(item.view.text))
+                self.contents.loose_options(text, self.image)
         if any(is_sign(item.text) for item in items):  # where nothing here uses them
             place = self.view.place(tokens[begin].start, tokens[at - 1].end)
             self.contents.loose.append(Command(tuple(items), place, self.image))
@@ -424,6 +438,15 @@ class ShellScript:
         if bare in ("unset", "read", "mapfile", "readarray"):
             for word in words[1:]:
                 self.variables.values.pop(word.bare or "", None)
+            body = next((body for _, _, body in written if body is not None), None)
+            if body is not None and bare == "read":  # read -r -d '' NAME <<EOF
+                text, _, _ = self.variables.text(body, self.view)
+                self.variables.assign(words[-1].bare or "", VariableValue(text))
+            return
+        if bare == "alias":
+            for word in words[1:]:
+                if match := self._assignment(word):
+                    self._script_in(self._assigned(match, word).view)
             return
         args, before = list[Word](), 0
         place = self.view.place(words[0].start, words[-1].end)
@@ -439,15 +462,37 @@ class ShellScript:
         if self._stray(args, place, words):
             return
         self._last = place, words[-1].end
-        for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
-            if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
-                self.contents.loose_options(arg.view, self.image)
+        given = (*args[1:], *env.values())  # to a function, or a script that reads a variable
+        telling = [arg for arg in given if " " in arg.text and any(map(is_sign, arg.text.split()))]
+        if telling and (not _TALKS.fullmatch(base(args[0])) or self._captured(words[0].start)):
+            for arg in telling:
+                if is_options(arg.view.text):
+                    self.contents.loose_options(arg.view, self.image)
+                elif base(args[0]) not in rows() and not _SPEECH.match(arg.text):
+                    self._script_in(arg.view)
         options = next((n for n, arg in enumerate(args) if arg.text.startswith("-")), 0)
         if bare in self.contents.functions and any(is_sign(arg.text) for arg in args):
             self.contents.loose.append(Command(tuple(args[options:]), place, self.image))
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
+
+    def _script_in(self, view: TextView | None) -> None:
+        """Read a text as a script where it is an engine's command with options of speculation."""
+        if view is not None and " " in view.text and starts_engine(view.text):
+            if any(map(is_sign, view.text.split())):
+                inside(view, self.contents, self.variables.copy(), self.image, self.env)
+
+    def _captured(self, at: int) -> bool:
+        """Whether this stands in a function whose output is used: $(name …), name > file."""
+        text = self.view.text
+        for found in _FUNCTION.finditer(text, 0, at):
+            end = re.compile(r"^[ \t]*\}", re.M).search(text, found.end())
+            if end is not None and end.start() > at:
+                used = rf"(?:\$\(|`)[ \t]*{found['name']}\b|^[ \t]*{found['name']}\b[^\n;]*[|>]"
+                if re.search(used, text, re.M):
+                    return True
+        return False
 
     def _stray(self, args: list[Word], place: FilePlace, words: list[RawWord]) -> bool:
         """Whether these are options of the command above, which a comment or a line's end cut."""
@@ -469,11 +514,14 @@ class ShellScript:
         body = next((body for _, _, body in written if body is not None), None)
         files = [target for how, target, _ in written if ">" in how and target is not None]
         names = [self.variables.text(target, self.view)[0].text for target in files]
+        names = [name for name in names if name != "/dev/null"]
         if body is not None:
             text, _, _ = self.variables.text(body, self.view)
             read = heredoc(args, text, names, self.contents)
             rest = self.view.text[self.view.text.rfind("\n", 0, body.start - 1) + 1 : body.start]
-            if not read and base(args[0]) == "cat" and "|" not in rest:
+            if not read and base(args[0]) == "cat" and self._captured(body.start):
+                file_inside(text, "", self.contents)
+            elif not read and base(args[0]) == "cat" and "|" not in rest:
                 lines = range(self.view.place(body.start).line, self.view.place(body.end).line + 1)
                 self.contents.spoken.update(lines)
             return read
@@ -609,9 +657,9 @@ class Unwrapping:
         return args[at:]
 
     def _quoted(self, row: Wrapper, args: list[Word]) -> list[Word] | None:
-        last = args[-1]
-        if len(args) > 1 and re.search(r"\s", last.view.text):
-            self._script(last.view)
+        long = (arg for arg in reversed(args[1:]) if re.search(r"\s", arg.view.text))
+        if (script := next(long, None)) is not None:
+            self._script(script.view)
             return None
         return args[_first(args, 1, row.options) :] if row.options else args
 

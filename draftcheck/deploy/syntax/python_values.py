@@ -89,6 +89,9 @@ class PythonValues:
         self.arguments: dict[str, ast.expr] = {}
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
+        self.sums: list[tuple[ast.BinOp, PythonScope]] = []
+        """Lists with others behind them."""
+        self.dicts: list[tuple[ast.Dict, PythonScope]] = []
         self.texts: list[tuple[ast.expr, PythonScope]] = []
         self.reading: set[int] = set()
         """Values that are being worked out: one that is made of itself is not known."""
