@@ -103,7 +103,7 @@ def _of_command(
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
-    setting.may_hold_more = row.part
+    setting.may_hold_more, setting.engine_guessed = row.part, row.guessed
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
@@ -152,6 +152,7 @@ def _of_document(
     setting = _setting(table, told, row.letter)
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
+    setting.engine_guessed = document.kind == "options-inside"
     given.read_keys(setting, document, row)
     if document.kind == "options-inside":  # names that the engine does not have are its owner's
         kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
@@ -193,6 +194,7 @@ def _deployment(
         checks.found("FIL008", why.place, f"{entry.word.text}: {why.text}", source=source)
         for entry, why in setting.broken_json
     ]
+    found = [checks.held(setting, each) for each in found]
     found += checks.check(setting, speculates=speculates)
     findings = tuple(_of_this_file(setting, place.file, found))
     if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):

@@ -75,6 +75,8 @@ class GivenOptions:
     """These are the keys of a file; the command that names it may give more options."""
     python_arguments: bool = False
     """Keys are arguments of Python: there may be more of them than the command line has."""
+    engine_guessed: bool = False
+    """Only options tell which engine takes them."""
     speculates_always: bool = False
     """The program does nothing but speculate, so no option need ask for it."""
     configs: dict[str, Word] = field(default_factory=dict)

@@ -38,6 +38,8 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """It does nothing but speculate: the draft alone switches it on."""
     own: Names = ()
     """Options that it keeps for itself, though the engine has or had some of the same name."""
+    guessed: bool = False
+    """Only its options tell the engine: a fork, or a script with options of its own, may take them."""
 
 
 class ProgramRow(StartRow, frozen=True, kw_only=True):
@@ -348,8 +350,9 @@ def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
             target = row.positional if serves else ""
             part = handed or (first == 0 and command.image is None)
             start = StartRow(
-                table=engine, positional=target, letter=row.letter, open=True, part=part
-            )
+                table=engine, positional=target, letter=row.letter, open=True, part=part,
+                guessed=True,
+            )  # fmt: skip
             return start, words[serves[0] + 1 if serves else first :]
     return None
 
