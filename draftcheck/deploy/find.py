@@ -16,6 +16,7 @@ from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
+from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
 from draftcheck.values.dtypes import dtype_name
@@ -45,13 +46,15 @@ def find(
         start = programs.start(command)
         if start is not None:
             made.append(_of_command(command, *start, versions, beside))
-            understood |= leftovers.lines_of(command)
+            if made[-1].speculates or any(programs.is_sign(word.text) for word in command.words):
+                understood |= leftovers.lines_of(command)
     for document in contents.documents:
         row = programs.document(document)
         for part in given.sections(document, row) if row is not None else ():
             one = _of_document(part, row, versions) if row is not None else None
-            made += [one] if one is not None else []
-            understood |= leftovers.lines_of(document)
+            if one is not None:
+                made.append(one)
+                understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
     owners = {each.place: at for at, each in enumerate(made)} if contents.stray else {}
@@ -66,14 +69,15 @@ def find(
         cut = checks.found("FIL016", command.place, saw, source="the shell's grammar")
         if all(each.rule != cut.rule for each in made[owner].findings):
             made[owner] = replace(made[owner], findings=(*made[owner].findings, cut))
-    for command in contents.loose:
+    name = contents.source.name.lower() if contents.source is not None else ""
+    tests = python_talk.is_test(name)
+    for command in contents.loose if not tests else ():
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
             made.append(_of_command(command, *start, versions, beside))
             understood |= leftovers.lines_of(command)
-    name = contents.source.name.lower() if contents.source is not None else ""
-    if contents.source is not None and not name.endswith(DOCUMENTS):
+    if contents.source is not None and not tests and not name.endswith(DOCUMENTS):
         known = understood | contents.spoken
         other = name.endswith(LANGUAGES)
         contents.seen += leftovers.find(contents.source, known, all_=other)
@@ -157,10 +161,36 @@ def _of_document(
     if document.kind == "options-inside":  # names that the engine does not have are its owner's
         kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
         setting.entries = [e for e in kept if e.option or "." in e.name]
+        if not _is_the_engines(setting):
+            return None
+    if document.kind == "options" and _mostly_unknown(setting):
+        return None
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     return _deployment(setting, told, document.place, row.method)
+
+
+def _is_the_engines(setting: GivenOptions) -> bool:
+    """Whether a mapping is the engine's own, not one of another program under the same name.
+
+    One that only names a method of the engine is handed on by that program, under its own keys.
+    """
+    inside = [e for e in setting.entries if "." in e.name]
+    objects = [e for e in setting.entries if e.option is not None and e.option.object]
+    if not inside:  # the text of a JSON object, or what is not known
+        return all(e.value is None or e.value.unknown or "{" in e.text for e in objects)
+    if not any(setting.view.now(e.name) for e in inside):
+        setting.entries = [e for e in setting.entries if e not in inside]
+        setting.may_hold_more = True
+        return any(e.text in setting.view.table.head.ids for e in inside)
+    return True
+
+
+def _mostly_unknown(setting: GivenOptions) -> bool:
+    """Whether most keys of a file are none of the engine's: it is another program's."""
+    keys = [e.name for e in setting.entries if "." not in e.name]
+    return 2 * sum(setting.view.ever(name) is not None for name in keys) < len(keys)
 
 
 def _deployment(

@@ -1,6 +1,6 @@
 """draftcheck.toml: pairs of our own, what paths mean, which files to look at.
 
-deploy/kinds/draftcheck_toml.py has turned the file into a tree that knows the place of every key.
+deploy/kinds/toml_files.py has turned the file into a tree that knows the place of every key.
 Here each table of it is held against a class: a key that the class does not have, or a value that
 msgspec refuses for it, becomes a finding at that key; what is right counts all the same.
 """

@@ -506,9 +506,6 @@ NOT_UNDERSTOOD = {
     "settings that a program writes": (
         "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
     ),
-    "a dict for a function of one's own": (
-        "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", 1,
-    ),
     "an option that a function of PowerShell is given": (
         "start.ps1", "Add-LlamaOption -To $list -Flag '--spec-type' -Value $kind\n", 1,
     ),

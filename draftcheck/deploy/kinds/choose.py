@@ -57,7 +57,7 @@ def _kind(names: str, reader: str, *texts: str, told_by: str = "") -> FileKind:
 
 # The first that claims a file reads it.
 KINDS = (
-    _kind(r"\.?draftcheck\.toml", "draftcheck_toml.read"),
+    _kind(r"\.?draftcheck\.toml", "toml_files.read_manifest"),
     _kind(
         r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)",
         "dockerfile.read",
@@ -90,7 +90,8 @@ KINDS = (
     _kind(r".+\.ps1", "powershell.read"),
     _kind(r".+\.(?:md|markdown|mdx)", "markdown.read"),
     _kind(r".+\.py", "python_file.read"),
-    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix|tf|hcl|nomad|toml)", "literals.read"),
+    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix|tf|hcl|nomad)", "literals.read"),
+    _kind(r".+\.toml", "toml_files.read"),
     _kind(r".+\.plist", "literals.read_plist", r"<key>ProgramArguments</key>"),
     _kind(r"[^.]+", "python_file.read", r"\A#!.*\bpython"),
     _kind(
@@ -114,7 +115,7 @@ _TOLD = {
         (r"^apiVersion:|^macros:|^models:", "text.yaml"),
         (r"\A\s*FROM ", "Dockerfile"),
         (r"\A\s*\{", "text.json"),
-        (r"\A(?:[\w#-].*:.*\n| .*\n|\n)+\Z", "text.yaml"),
+        (r"\A[\w-]+:(?: .*)?\n(?:[\w#-].*:.*\n| .*\n|\n)*\Z", "text.yaml"),
         (r"\A", "text.sh"),
     )
 }

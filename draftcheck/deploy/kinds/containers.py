@@ -469,7 +469,9 @@ def _local_ai(reader: ContainerReader, mapping: DocumentTree) -> None:
     view = draft.view
     words = [reader.word(model), reader.word(draft)]
     if view is not None and all(words):
-        said = [Word(text, draft.place, view.vague(text, 0, 0)) for text in ("local-ai", "-m", "-md")]
+        said = [
+            Word(text, draft.place, view.vague(text, 0, 0)) for text in ("local-ai", "-m", "-md")
+        ]
         reader.emit([said[0], said[1], *words[:1], said[2], *words[1:]], place=draft.place)  # type: ignore[list-item]
 
 
@@ -499,6 +501,8 @@ def _engine_command(
 
 def _words_of_command(texts: list[str]) -> bool:
     """Whether these are the words of one command: no word is a command by itself."""
+    if len(texts) > 2 and all(text.startswith("-") and "=" not in text for text in texts):
+        return False  # names of options
     started = programs.starts_engine(" ".join(texts[:8]))
     return (started or any(map(programs.is_sign, texts))) and not any(
         programs.starts_engine(text) and " " in text for text in texts

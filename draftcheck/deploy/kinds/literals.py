@@ -1,4 +1,4 @@
-"""JavaScript, TypeScript, Nix, HCL, TOML: what stands in them literally; nothing is run.
+"""JavaScript, TypeScript, Nix, HCL: what stands in them literally; nothing is run.
 
 A text that is an engine's command is read as one, and so is a list of texts that holds options
 which one engine alone has. Lists that are joined, pushed to or handed to a program go together; a
@@ -40,17 +40,17 @@ _NIX = re.compile(
     r"|(?P<sign>[][();=])|(?P<bare>[^\s\"\[\]();=/]+|/)",
     re.DOTALL,
 )
-_TABLES = re.compile(
+_HCL = re.compile(
     r"(?P<comment>#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))"
     r"|<<[-~]?(?P<end>[A-Z_]+)\n(?P<document>.*?)^[ \t]*(?P=end)[ \t]*$"
-    r"|(?P<text>\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|'[^'\n]*+(?:'|$)"
-    r"|\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
+    r"|(?P<text>\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
     r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"\[\](),;=/]+|/)",
     re.DOTALL | re.MULTILINE,
 )
-"""HCL and TOML; a here-document is a script."""
-_GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad", "toml"), _TABLES)}
-_LONG = '"' * 3
+"""HCL; a here-document is a script."""
+_GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad"), _HCL)}
+_FILLED_IN = re.compile(r"\$?\$\{[^{}]*\}")
+"""By Terraform, or by who reads the text later."""
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
 _ESCAPE = re.compile(r"\\(?:\r?\n|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -105,10 +105,11 @@ class LiteralReader:
         for match in self.grammar.finditer(self.view.text):
             kind, (start, end) = match.lastgroup or "", match.span()
             if kind == "document":
-                shell.file_inside(self.view.slice(*match.span(kind)), "", self.contents)
+                script = self.view.slice(*match.span(kind))
+                script = filled(script, _FILLED_IN, lambda _: None)
+                shell.file_inside(script, "", self.contents)
                 continue
             quote = 2 if kind == "text" and match[0].startswith("''") and self.nix else 1
-            quote = 3 if kind == "text" and match[0].startswith((_LONG, "'''")) else quote
             inner = (start + quote, end - quote) if kind == "text" else (start, end)
             if kind != "comment":
                 token = LiteralToken(kind, self.view.slice(*inner), start, end)
@@ -238,7 +239,7 @@ class LiteralReader:
 
     def _emit(self, words: list[Word]) -> None:
         values = [value for option, value in pairwise(words) if is_sign(option.text)]
-        if all(is_sign(v.text) or (v.unknown and self.grammar is not _TABLES) for v in values):
+        if all(is_sign(v.text) or (v.unknown and self.grammar is not _HCL) for v in values):
             return  # made elsewhere, or names of options without values
         if words[0].text.startswith("-"):
             self.contents.loose.append(Command(tuple(words), around(words)))

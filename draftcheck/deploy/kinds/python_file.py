@@ -66,7 +66,8 @@ def read(view: TextView, contents: Contents) -> None:
     except (ValueError, RecursionError, MemoryError) as error:
         contents.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
         return
-    for call, scope in _calls(tree, values):
+    name = contents.source.name.lower() if contents.source else ""
+    for call, scope in _calls(tree, values) if not python_talk.is_test(name) else ():
         _call(call, scope, values, contents)
     if signed(view.text.encode(errors="replace")):
         _loose_parts(tree, values, contents)
@@ -80,7 +81,7 @@ def _loose_parts(tree: ast.Module, values: PythonValues, contents: Contents) -> 
     _lists(values, contents, quiet)
     _dicts(values, contents, quiet)
     _texts(values, contents, quiet)
-    if contents.source is None:  # of a notebook
+    if contents.source is None or contents.depth:  # of a notebook, or in a script
         spoken = (n for n, _ in values.texts if id(n) in quiet)
         contents.spoken |= leftovers.lines(map(values.place, spoken))
 

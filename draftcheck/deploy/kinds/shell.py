@@ -42,6 +42,7 @@ STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
 _TALKS = re.compile(
     r"echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help|print"
+    r"|assert\w*|check\w*|expect\w*"
 )
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?(?P<name>[\w-]+)[ \t]*(?:\(\))?[ \t]*\{", re.M)
@@ -59,11 +60,12 @@ def inside(
     variables: Variables | None = None,
     image: Word | None = None,
     env: Mapping[str, Word] | None = None,
+    printed: bool = False,
 ) -> None:
     """Collect the commands of a script that stands in another file."""
     variables = variables or Variables()
     if contents.deeper(view, len(variables.values)):
-        ShellScript(view, contents, variables, image, env or {}).run()
+        ShellScript(view, contents, variables, image, env or {}, printed=printed).run()
         contents.depth -= 1
 
 
@@ -145,6 +147,8 @@ class ShellScript:
     """Behind a test that fails: what follows does not happen."""
     _tested: bool = False
     """Behind `[ … ] &&`: what follows depends on it."""
+    printed: bool = False
+    """It is run for its output: what it echoes goes into a command."""
     _last: tuple[FilePlace, int] | None = None
     """The last command, and where it (or what was meant to belong to it) ends."""
 
@@ -338,7 +342,8 @@ class ShellScript:
         self.variables.guarded = self._in_branch
         if self._skipped or (words and words[0].bare in _TESTS):
             return
-        for part in (part for word in words for part in word.parts):
+        bodies = [body for _, _, body in written if body is not None]
+        for part in (part for word in (*words, *bodies) for part in word.parts):
             self._substituted(part)
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
@@ -367,10 +372,10 @@ class ShellScript:
         text = part.view.text
         if part.known or not text.startswith("$("):
             return
-        words = text[2:-1].split()
+        words = [word.strip("\"'") for word in text[2:-1].split()]
         if any(map(is_sign, words)) or self.contents.functions.intersection(words[:1]):
             script = part.view.slice(2, len(text) - 1)
-            inside(script, self.contents, self.variables.copy(), self.image, self.env)
+            inside(script, self.contents, self.variables.copy(), self.image, self.env, True)
 
     def _structure(self, words: list[RawWord]) -> list[RawWord]:
         """Take off if, then, do …; a loop's variable becomes unknown."""
@@ -471,7 +476,8 @@ class ShellScript:
                 elif base(args[0]) not in rows() and not _SPEECH.match(arg.text):
                     self._script_in(arg.view)
         options = next((n for n, arg in enumerate(args) if arg.text.startswith("-")), 0)
-        if bare in self.contents.functions and any(is_sign(arg.text) for arg in args):
+        talks = _TALKS.fullmatch(base(args[0])) is not None
+        if bare in self.contents.functions and not talks and any(is_sign(a.text) for a in args):
             self.contents.loose.append(Command(tuple(args[options:]), place, self.image))
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
@@ -479,12 +485,15 @@ class ShellScript:
 
     def _script_in(self, view: TextView | None) -> None:
         """Read a text as a script where it is an engine's command with options of speculation."""
-        if view is not None and " " in view.text and starts_engine(view.text):
-            if any(map(is_sign, view.text.split())):
-                inside(view, self.contents, self.variables.copy(), self.image, self.env)
+        if view is None or " " not in view.text or not starts_engine(view.text):
+            return
+        if any(map(is_sign, view.text.split())):
+            inside(view, self.contents, self.variables.copy(), self.image, self.env)
 
     def _captured(self, at: int) -> bool:
         """Whether this stands in a function whose output is used: $(name …), name > file."""
+        if self.printed:
+            return True
         text = self.view.text
         for found in _FUNCTION.finditer(text, 0, at):
             end = re.compile(r"^[ \t]*\}", re.M).search(text, found.end())

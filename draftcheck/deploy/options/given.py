@@ -396,7 +396,7 @@ def _of_repo(
         return word
     file = setting.last(f"{which}_file") or (named if which == "draft" else None)
     text = word.text
-    if file is not None and file.text and file.text.endswith(".gguf"):
+    if file is not None and file.text.endswith(".gguf") and not file.text.startswith("/"):
         text = f"{text.partition(':')[0]}/{file.text.removeprefix('./')}"
     elif ":" not in text and repo.option is not None and repo.option.default_tag:
         text = f"{text}:{repo.option.default_tag}"

@@ -39,7 +39,7 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     own: Names = ()
     """Options that it keeps for itself, though the engine has or had some of the same name."""
     guessed: bool = False
-    """Only its options tell the engine: a fork, or a script with options of its own, may take them."""
+    """Only options tell the engine: a fork, or a script with options of its own, may get them."""
 
 
 class ProgramRow(StartRow, frozen=True, kw_only=True):
@@ -309,7 +309,8 @@ def sign_pattern() -> re.Pattern[str]:
     off = r"[ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)"
     return re.compile(
         rf"(?<![\w-])(?P<option>--(?:{options}))(?![\w-])"
-        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})",
+        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})"
+        rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
 

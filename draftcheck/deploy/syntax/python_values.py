@@ -158,7 +158,7 @@ class PythonValues:
         """The value of an expression, as far as the file tells it."""
         self.steps += 1
         if depth > MAX_DEPTH or self.steps > MAX_STEPS:
-            self.cut = True
+            self.cut = self.cut or self.steps > MAX_STEPS
             return self.unknown(node)
         if isinstance(node, ast.Constant):
             value = node.value
