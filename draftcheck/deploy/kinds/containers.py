@@ -437,7 +437,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
                 words[:0] = _listed(reader, value)
             else:
                 reader.script(value, above.image, env)
-        elif _ARGUMENTS.fullmatch(key.text):
+        elif _ARGUMENTS.fullmatch(key.text) and not _texts_of_options(value):
             words.extend(_listed(reader, value))
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
@@ -495,8 +495,16 @@ def _engine_command(
             reader.emit(at_spaces(reader.fill(value.view)), image, env, value.place)
         else:
             reader.script(value, image, env)
-    elif value.view is not None and programs.is_options(value.view.text):
-        reader.contents.loose_options(value.view, image)
+    else:
+        for item in value.items or (value,):  # a text of options, among names of others
+            if item.view is not None and programs.is_options(item.view.text):
+                reader.contents.loose_options(item.view, image)
+
+
+def _texts_of_options(value: DocumentTree) -> bool:
+    """Whether items are rows of options, which another program joins."""
+    views = [item.view for item in value.items or () if item.view is not None]
+    return any(programs.is_options(view.text) and "=" not in view.text for view in views)
 
 
 def _words_of_command(texts: list[str]) -> bool:

@@ -274,8 +274,8 @@ def _dicts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
         if id(node) in quiet or not (flags or keys):
             continue
         if understood is None:
-            found = (*contents.commands, *contents.documents)
-            understood = set[int]().union(*map(leftovers.lines_of, found))
+            understood = set[int]().union(*map(leftovers.lines_of, contents.commands))
+            understood = understood.union(*map(leftovers.lines_of, contents.documents))
         tree = values.read(node, scope)
         if node.lineno in understood or tree.entries is None:
             continue

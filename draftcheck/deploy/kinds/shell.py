@@ -25,7 +25,7 @@ from draftcheck.deploy.options.programs import (
 )
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord, WordPart
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
-from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
+from draftcheck.deploy.syntax.variables import MAX_DOCUMENT, Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.rulebook.files import Names, RuleRow
@@ -525,7 +525,7 @@ class ShellScript:
         names = [self.variables.text(target, self.view)[0].text for target in files]
         names = [name for name in names if name != "/dev/null"]
         if body is not None:
-            text, _, _ = self.variables.text(body, self.view)
+            text, _, _ = self.variables.text(body, self.view, MAX_DOCUMENT)
             read = heredoc(args, text, names, self.contents)
             rest = self.view.text[self.view.text.rfind("\n", 0, body.start - 1) + 1 : body.start]
             if not read and base(args[0]) == "cat" and self._captured(body.start):
@@ -751,7 +751,8 @@ def heredoc(args: list[Word], text: TextView, files: list[str], contents: Conten
     """Read a here-document as what it becomes; False: the command itself still counts."""
     names = [base(arg) for arg in args if not arg.text.startswith("-")]
     program = names[0] if names else ""
-    if files:
+    runs = _PYTHON.fullmatch(program) or _form(program) == "shell"
+    if files and not runs:
         file_inside(text, files[-1], contents)
     elif "tee" in names and len(names) > names.index("tee") + 1:
         file_inside(text, names[names.index("tee") + 1], contents)

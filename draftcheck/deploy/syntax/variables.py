@@ -10,7 +10,7 @@ from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
 from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
 from draftcheck.deploy.text import TextView, Word, joined
 
-MAX_VALUE = 1 << 14
+MAX_VALUE, MAX_DOCUMENT = 1 << 14, 1 << 20
 _OFF = ("0", "off", "none", "false", "no")
 """Values that switch something off."""
 MAX_EXPORTED = 200
@@ -156,7 +156,9 @@ class Variables:
         word = text.word(place, spelled)
         return [replace(word, unknown=unknown) if unknown else word]
 
-    def text(self, raw: RawWord, view: TextView) -> tuple[TextView, str | None, bool]:
+    def text(
+        self, raw: RawWord, view: TextView, most: int = MAX_VALUE
+    ) -> tuple[TextView, str | None, bool]:
         """The text of a raw word, what in it is unknown, and whether a variable gave some of it."""
         views, unknown, borrowed, length = list[TextView](), None, False, 0
         for part in raw.parts:
@@ -168,7 +170,7 @@ class Variables:
                     held = self.values.get(part.name or "")
                     unknown = TOO_LONG if held and held.cut else unknown or part.view.text
                     piece = part.view.hole(0, len(part.view.text))
-            if piece is not None and length + len(piece.text) <= MAX_VALUE:
+            if piece is not None and length + len(piece.text) <= most:
                 length += len(piece.text)
                 views.append(piece)
             else:
