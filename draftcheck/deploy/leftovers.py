@@ -151,7 +151,7 @@ def _talks(line: str, before: str) -> bool:
         or _NAMED.fullmatch(line)
         or _COMPARED.search(before)
         or _TOLD.search(before)
-        or before.endswith("`")
+        or before.endswith(("`", "|"))
         or _EITHER.match(line, len(before))
     )
 

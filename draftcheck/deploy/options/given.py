@@ -288,7 +288,7 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
     dashed = f"--{key.text.replace('_', '-')}"
     spellings = (dashed, f"-{key.text}", key.text)
     known = (n for n in spellings if view.ever(n) or view.option(n) or view.change(n))
-    name = next(known, dashed)
+    name = next(known, None) or _full(view, dashed)  # it becomes a word of the command line
     row = view.meant(name)
     owner = view.table.head.objects[0] if row is not None and row.object else ""
     # What a call returns is not known, unless the engine's own classes are.
