@@ -12,11 +12,10 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
-from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES
+from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES, is_test
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
-from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
 from draftcheck.values.dtypes import dtype_name
@@ -70,7 +69,7 @@ def find(
         if all(each.rule != cut.rule for each in made[owner].findings):
             made[owner] = replace(made[owner], findings=(*made[owner].findings, cut))
     name = contents.source.name.lower() if contents.source is not None else ""
-    tests = python_talk.is_test(name)
+    tests = is_test(name)
     for command in contents.loose if not tests else ():
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)

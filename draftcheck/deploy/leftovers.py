@@ -7,15 +7,13 @@ and keywords count.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
+from draftcheck.deploy.kinds import is_test
 from draftcheck.deploy.options import programs
-from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
 
@@ -165,13 +163,19 @@ def _names_sign(value: object) -> bool:
 
 def _of_program(text: str, name: str) -> set[int] | None:
     """The lines of a Python program on which a text or a keyword may set something up."""
+    # Imported here: most files are no programs.
+    import ast
+    import warnings
+
+    from draftcheck.deploy.syntax import python_talk
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines, quiet = set[int](), python_talk.quiet(tree, name)
+    lines, quiet = set[int](), python_talk.quiet(tree, is_test(name))
     for node in ast.walk(tree):
         if id(node) in quiet:
             continue

@@ -15,8 +15,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from draftcheck.deploy.deployment import Contents, Deployment, DocumentTree
-from draftcheck.deploy.syntax.python_values import plain
+from draftcheck.deploy.deployment import Contents, Deployment, DocumentTree, plain
 from draftcheck.deploy.text import Word
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
 from draftcheck.gate.results import gate_finding

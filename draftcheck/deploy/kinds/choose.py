@@ -105,20 +105,17 @@ _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
 """What a run left behind: it ran once, and starts nothing."""
-_TOLD = {
-    re.compile(pattern, re.MULTILINE): name
-    for pattern, name in (
-        (r"\A\s*#!.*\bpython", "text.py"),
-        (r"\A\s*#!", "text.sh"),
-        (r"^\[(?:Unit|Service|Container|program:.*)\]", "text.service"),
-        (r"^services:", "compose.yaml"),
-        (r"^apiVersion:|^macros:|^models:", "text.yaml"),
-        (r"\A\s*FROM ", "Dockerfile"),
-        (r"\A\s*\{", "text.json"),
-        (r"\A[\w-]+:(?: .*)?\n(?:[\w#-].*:.*\n| .*\n|\n)*\Z", "text.yaml"),
-        (r"\A", "text.sh"),
-    )
-}
+_TOLD = (
+    (r"\A\s*#!.*\bpython", "text.py"),
+    (r"\A\s*#!", "text.sh"),
+    (r"^\[(?:Unit|Service|Container|program:.*)\]", "text.service"),
+    (r"^services:", "compose.yaml"),
+    (r"^apiVersion:|^macros:|^models:", "text.yaml"),
+    (r"\A\s*FROM ", "Dockerfile"),
+    (r"\A\s*\{", "text.json"),
+    (r"\A[\w-]+:(?: .*)?\n(?:[\w#-].*:.*\n| .*\n|\n)*\Z", "text.yaml"),
+    (r"\A", "text.sh"),
+)
 """What a text is read as that is written to a file of unknown name."""
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
 
@@ -161,7 +158,7 @@ def _inside(view: TextView, name: str, contents: Contents) -> None:
     """Read a text as the file that it becomes."""
     kind = kind_of(name, view.text)
     if kind is None:
-        name = next((known for told, known in _TOLD.items() if told.search(view.text)), "")
+        name = next((known for told, known in _TOLD if re.search(told, view.text, re.M)), "")
         kind = kind_of(name, view.text)
     if kind is not None:
         kind.read(replace(view, name=_base(name)), contents)

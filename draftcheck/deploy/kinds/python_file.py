@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, flag_words, split
-from draftcheck.deploy.kinds import shell
+from draftcheck.deploy.kinds import is_test, shell
 from draftcheck.deploy.options.programs import (
     is_options,
     is_sign,
@@ -67,7 +67,7 @@ def read(view: TextView, contents: Contents) -> None:
         contents.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
         return
     name = contents.source.name.lower() if contents.source else ""
-    for call, scope in _calls(tree, values) if not python_talk.is_test(name) else ():
+    for call, scope in _calls(tree, values) if not is_test(name) else ():
         _call(call, scope, values, contents)
     if signed(view.text.encode(errors="replace")):
         _loose_parts(tree, values, contents)
@@ -77,7 +77,8 @@ def read(view: TextView, contents: Contents) -> None:
 
 def _loose_parts(tree: ast.Module, values: PythonValues, contents: Contents) -> None:
     """What holds an engine's own options, though what runs it was not found."""
-    quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
+    name = contents.source.name.lower() if contents.source else ""
+    quiet = python_talk.quiet(tree, is_test(name))
     _lists(values, contents, quiet)
     _dicts(values, contents, quiet)
     _texts(values, contents, quiet)

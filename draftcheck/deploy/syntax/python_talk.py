@@ -25,21 +25,13 @@ _ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
 _PATTERN = re.compile(r"--[\w-]+(?:\\[sSbdw]|\(\?)")
-_TEST_FILE = re.compile(
-    r"(?:^|/)(?:(?:self)?test[-_][^/]*|[^/]*[-_]test|conftest)\.(?:py|sh|bash)$"
-)
 _Collection = ast.List | ast.Tuple | ast.Set
 
 
-def is_test(name: str) -> bool:
-    """Whether a program of this path tests others."""
-    return _TEST_FILE.search(name) is not None
-
-
-def quiet(tree: ast.AST, name: str) -> set[int]:
+def quiet(tree: ast.AST, test: bool) -> set[int]:
     """The ids of the nodes of this program that set nothing up."""
     found, off = set[int](), switched_off(tree)
-    waiting: list[tuple[ast.AST, bool]] = [(tree, is_test(name))]
+    waiting: list[tuple[ast.AST, bool]] = [(tree, test)]
     while waiting:
         node, talks = waiting.pop()
         talks = talks or id(node) in off or _talks(node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import DocumentTree, plain
 from draftcheck.deploy.syntax.variables import MAX_VALUE
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
@@ -410,28 +410,6 @@ class PythonValues:
             same = name.text == keyword.arg
             found.append((name.word() if same else self.named(keyword.arg, keyword.value), inner))
         return found
-
-
-def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
-    """The tree as Python values; what is unknown is noted and kept as text."""
-    if depth > MAX_DEPTH:
-        return None
-    if tree.items is not None:
-        return [plain(item, unknown, depth + 1) for item in tree.items]
-    if tree.entries is not None:
-        return {key.text: plain(value, unknown, depth + 1) for key, value in tree.entries}
-    word = tree.word
-    if word is None:
-        return None
-    if word.unknown:
-        unknown.append(word.unknown)
-        return f"${{{word.text}}}"
-    if word.kind == "str":
-        return word.text
-    try:
-        return json.loads(word.text)
-    except ValueError:
-        return word.text
 
 
 _BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\n]*|[()])*")
