@@ -706,6 +706,12 @@ def test_a_name_that_does_not_stand_in_the_file_is_never_shown() -> None:
     assert "draft_tokens" not in setup.circumstances
 
 
+def test_a_path_is_no_file_of_a_repo() -> None:
+    text = "llama-server -m /a.gguf --spec-type draft-mtp -md /b.gguf -hfd org/heads:Q8_0\n"
+    (setup,), _ = looked("serve.sh", text)
+    assert setup.draft is not None and setup.draft.text in text
+
+
 def test_none_is_no_name() -> None:
     text = (
         "import subprocess\nDRAFT = None\ncmd = ['llama-server', '-m', 'a.gguf']\n"

@@ -113,7 +113,7 @@ _TOLD = (
     (r"^apiVersion:|^macros:|^models:", "text.yaml"),
     (r"\A\s*FROM ", "Dockerfile"),
     (r"\A\s*\{", "text.json"),
-    (r"\A[\w-]+:(?: .*)?\n(?:[\w#-].*:.*\n| .*\n|\n)*\Z", "text.yaml"),
+    (r"\A[\w-]+:(?: .*)?\n(?:[\w-]+:|[ #-])", "text.yaml"),
     (r"\A", "text.sh"),
 )
 """What a text is read as that is written to a file of unknown name."""

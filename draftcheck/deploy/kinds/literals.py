@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from draftcheck.deploy.deployment import Command, Contents, DocumentTree, around
 from draftcheck.deploy.kinds import containers, shell
@@ -41,13 +41,13 @@ _NIX = re.compile(
     re.DOTALL,
 )
 _HCL = re.compile(
-    r"(?P<comment>#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))"
-    r"|<<[-~]?(?P<end>[A-Z_]+)\n(?P<document>.*?)^[ \t]*(?P=end)[ \t]*$"
-    r"|(?P<text>\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
-    r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"\[\](),;=/]+|/)",
+    r"(?P<comment>#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
+    r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"\[\](),;=/]+|['/])",
     re.DOTALL | re.MULTILINE,
 )
-"""HCL; a here-document is a script."""
+_DOCUMENT = re.compile(r"<<[-~]?(?P<end>[A-Z_]+)\r?\n")
+MOST_DOCUMENTS = 200
+"""Of HCL: each may be looked for to the end of the file."""
 _GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad"), _HCL)}
 _FILLED_IN = re.compile(r"\$?\$\{[^{}]*\}")
 """By Terraform, or by who reads the text later."""
@@ -102,12 +102,12 @@ class LiteralReader:
         return self.grammar is _NIX
 
     def run(self) -> None:
+        behind = self._documents() if self.grammar is _HCL else {}
+        skipped = 0
         for match in self.grammar.finditer(self.view.text):
             kind, (start, end) = match.lastgroup or "", match.span()
-            if kind == "document":
-                script = self.view.slice(*match.span(kind))
-                script = filled(script, _FILLED_IN, lambda _: None)
-                shell.file_inside(script, "", self.contents)
+            skipped = max(skipped, behind.get(start, 0))
+            if start < skipped:
                 continue
             quote = 2 if kind == "text" and match[0].startswith("''") and self.nix else 1
             inner = (start + quote, end - quote) if kind == "text" else (start, end)
@@ -125,6 +125,18 @@ class LiteralReader:
         for name, words in self.lists.items():
             program = self.programs.get(name) if name in self.whole else None
             self._emit(([self._word(program)] if program is not None else []) + words)
+
+    def _documents(self) -> dict[int, int]:
+        """Read the here-documents of HCL, which are scripts; where each begins and ends."""
+        found, last = dict[int, int](), 0
+        for opening in islice(_DOCUMENT.finditer(self.view.text), MOST_DOCUMENTS):
+            closing = re.compile(rf"^[ \t]*{opening['end']}[ \t]*\r?$", re.MULTILINE)
+            end = closing.search(self.view.text, opening.end())
+            if end is not None and opening.start() >= last:
+                script = self.view.slice(opening.end(), end.start())
+                shell.file_inside(filled(script, _FILLED_IN, lambda _: None), "", self.contents)
+                found[opening.start()] = last = end.end()
+        return found
 
     def _bound(self, at: int) -> str:
         """The name before this = sign; a type may stand between."""
@@ -256,12 +268,14 @@ def read(view: TextView, contents: Contents) -> None:
 
 
 _STRING = re.compile(r"<string>([^<]*)</string>")
-_ARGUMENTS = re.compile(r"<key>ProgramArguments</key>\s*<array>(.*?)</array>", re.DOTALL)
+_ARGUMENTS = re.compile(r"<key>ProgramArguments</key>\s*<array>")
 
 
 def read_plist(view: TextView, contents: Contents) -> None:
     """What launchd runs."""
-    for listed in _ARGUMENTS.finditer(view.text):
-        found = _STRING.finditer(view.text, *listed.span(1))
+    listed = _ARGUMENTS.search(view.text)  # a file describes one job
+    end = view.text.find("</array>", listed.end()) if listed is not None else -1
+    if listed is not None and end >= 0:
+        found = _STRING.finditer(view.text, listed.end(), end)
         words = [view.slice(*match.span(1)).word() for match in found]
-        shell.Unwrapping(contents, Variables(), view.place(*listed.span())).emit(words)
+        shell.Unwrapping(contents, Variables(), view.place(listed.start(), end)).emit(words)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -46,6 +47,8 @@ _TALKS = re.compile(
 )
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?(?P<name>[\w-]+)[ \t]*(?:\(\))?[ \t]*\{", re.M)
+_CLOSES = re.compile(r"^[ \t]*\}", re.M)
+_USED = re.compile(r"(?:\$\(|`)[ \t]*([\w-]+)|^[ \t]*([\w-]+)\b[^\n;|>]*[|>]", re.M)
 _KEYED = re.compile(r"\[[^\]=]+\]=")
 _SPEECH = re.compile(r"[A-Z][a-z]|\S*:\s")
 
@@ -149,6 +152,8 @@ class ShellScript:
     """Behind `[ … ] &&`: what follows depends on it."""
     printed: bool = False
     """It is run for its output: what it echoes goes into a command."""
+    _captures: list[tuple[int, int]] | None = None
+    """Bodies of functions whose output is used."""
     _last: tuple[FilePlace, int] | None = None
     """The last command, and where it (or what was meant to belong to it) ends."""
 
@@ -494,14 +499,14 @@ class ShellScript:
         """Whether this stands in a function whose output is used: $(name …), name > file."""
         if self.printed:
             return True
-        text = self.view.text
-        for found in _FUNCTION.finditer(text, 0, at):
-            end = re.compile(r"^[ \t]*\}", re.M).search(text, found.end())
-            if end is not None and end.start() > at:
-                used = rf"(?:\$\(|`)[ \t]*{found['name']}\b|^[ \t]*{found['name']}\b[^\n;]*[|>]"
-                if re.search(used, text, re.M):
-                    return True
-        return False
+        if self._captures is None:
+            text = self.view.text
+            used = {name for found in _USED.finditer(text) for name in found.groups() if name}
+            ends = [found.start() for found in _CLOSES.finditer(text)]
+            bodies = ((found["name"], found.end()) for found in _FUNCTION.finditer(text))
+            spans = ((start, bisect(ends, start)) for name, start in bodies if name in used)
+            self._captures = [(start, ends[end]) for start, end in spans if end < len(ends)]
+        return any(start <= at < end for start, end in self._captures)
 
     def _stray(self, args: list[Word], place: FilePlace, words: list[RawWord]) -> bool:
         """Whether these are options of the command above, which a comment or a line's end cut."""

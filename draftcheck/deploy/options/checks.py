@@ -158,11 +158,11 @@ def held(setting: GivenOptions, finding: Finding) -> Finding:
     options, and the version by the file; _unless_certain lets through what is so in all versions.
     """
     view = setting.view
-    if finding.severity is not Severity.ERROR:
+    if finding.severity is Severity.NOTE:
         return finding
     if setting.engine_guessed:
         return _noted(finding, f"if {view.table.head.engine} gets it: its options alone tell that")
-    if view.told and not view.sure:
+    if view.told and not view.sure and finding.severity is Severity.ERROR:
         return _noted(finding, "a newer version runs here, which was not read")
     return finding
 
