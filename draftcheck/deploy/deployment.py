@@ -7,6 +7,7 @@ and keeps the budget: a file that holds a script that holds a file … ends some
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,7 @@ class Deployment:
         )  # fmt: skip
 
 
-MAX_FOUND = 20_000
+MAX_FOUND, MAX_PLAIN = 20_000, 24
 _ONE_WORD = re.compile(r"--?[\w.-]+=[{\[].*[}\]]", re.DOTALL)
 _OPTION_WORD = re.compile(
     r"\{\S*\}(?=\s|$)|'(?P<single>[^']*)'(?=\s|$)|\"(?P<double>[^\"]*)\"(?=\s|$)|\S+"
@@ -246,6 +247,38 @@ class Contents:
     def trouble(self, place: FilePlace, text: str) -> None:
         if len(self.troubles) < MAX_FOUND and FileTrouble(place, text) not in self.troubles[-50:]:
             self.troubles.append(FileTrouble(place, text))
+
+
+def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
+    """The tree as Python values; what is unknown is noted and kept as text."""
+    if depth > MAX_PLAIN:
+        return None
+    if tree.items is not None:
+        return [plain(item, unknown, depth + 1) for item in tree.items]
+    if tree.entries is not None:
+        return {key.text: plain(value, unknown, depth + 1) for key, value in tree.entries}
+    word = tree.word
+    if word is None:
+        return None
+    if word.unknown:
+        unknown.append(word.unknown)
+        return f"${{{word.text}}}"
+    if word.kind == "str":
+        return word.text
+    try:
+        return json.loads(word.text)
+    except ValueError:
+        return word.text
+
+
+def flag_words(tree: DocumentTree) -> list[Word]:
+    """A mapping from options to their values, as words of a command line."""
+    return [
+        word
+        for key, value in tree.entries or ()
+        if (arg := value.word) is not None and key.text.startswith("-") and arg.text != "false"
+        for word in ((key,) if arg.kind in ("bool", "null") else (key, arg))
+    ]
 
 
 def around(words: Iterable[Word]) -> FilePlace:

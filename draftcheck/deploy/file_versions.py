@@ -197,6 +197,8 @@ class Versions:
         yield from _from_commands(table, self.contents)
         names = _packages(table)
         text = _without_comments(self._own_text())
+        for image in self._taken(table):  # what a container of its own runs says nothing of others
+            text = text.replace(image, " " * len(image))
         own = list(_named_in(table, names, text, self.name or "the file"))
         if own:
             yield _agreed(own)
@@ -208,6 +210,14 @@ class Versions:
         yield from self._from_files(table)
         yield from self._from_users(table, names)
         yield from self.lists().of(table, self.name)
+
+    def _taken(self, table: OptionTable) -> Iterator[str]:
+        """Images in which other commands of the file start this engine."""
+        for command in self.contents.commands:
+            if command.image is not None and ":" in command.image.text:
+                start = programs.start(command)
+                if start is not None and start[0].table == table.name:
+                    yield command.image.text
 
     def _into_image(self, table: OptionTable) -> Iterator[KnownVersion]:
         yield from _from_commands(table, self.contents)

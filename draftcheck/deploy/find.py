@@ -12,7 +12,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import Command, Contents, Deployment, Document, FileTrouble
 from draftcheck.deploy.discover import Neighbours
 from draftcheck.deploy.file_versions import KnownVersion, Versions
-from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES
+from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES, is_test
 from draftcheck.deploy.options import checks, given, programs
 from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions, parts
 from draftcheck.deploy.options.tables import OptionTable, load, view
@@ -45,7 +45,8 @@ def find(
         start = programs.start(command)
         if start is not None:
             made.append(_of_command(command, *start, versions, beside, contents))
-            understood |= leftovers.lines_of(command)
+            if made[-1].speculates or any(programs.is_sign(word.text) for word in command.words):
+                understood |= leftovers.lines_of(command)
     # Options that a command of the same script names are judged with it; alone they name no target.
     named = {name for deployment in made for name in deployment.configs}
     parts_of_commands = {
@@ -57,8 +58,9 @@ def find(
             one = _of_document(part, row, versions) if row is not None else None
             if one is not None and one.target is None and id(document) in parts_of_commands:
                 one = replace(one, speculates=False, unknown=())
-            made += [one] if one is not None else []
-            understood |= leftovers.lines_of(document)
+            if one is not None:
+                made.append(one)
+                understood |= leftovers.lines_of(document)
     if any(deployment.speculates for deployment in made):
         understood |= leftovers.lines_of_words(contents.replaced)
     owners = {each.place: at for at, each in enumerate(made)} if contents.stray else {}
@@ -73,14 +75,15 @@ def find(
         cut = checks.found("FIL016", command.place, saw, source="the shell's grammar")
         if all(each.rule != cut.rule for each in made[owner].findings):
             made[owner] = replace(made[owner], findings=(*made[owner].findings, cut))
-    for command in contents.loose:
+    name = contents.source.name.lower() if contents.source is not None else ""
+    tests = is_test(name)
+    for command in contents.loose if not tests else ():
         signs = [word for word in command.words if programs.is_sign(word.text)]
         start = programs.start(command)
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
             made.append(_of_command(command, *start, versions, beside, contents))
             understood |= leftovers.lines_of(command)
-    name = contents.source.name.lower() if contents.source is not None else ""
-    if contents.source is not None and not name.endswith(DOCUMENTS):
+    if contents.source is not None and not tests and not name.endswith(DOCUMENTS):
         known = understood | contents.spoken
         other = name.endswith(LANGUAGES)
         contents.seen += leftovers.find(contents.source, known, all_=other)
@@ -111,7 +114,7 @@ def _of_command(
     told = versions.tell(table, command)
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
-    setting.may_hold_more = row.part
+    setting.may_hold_more, setting.engine_guessed = row.part, row.guessed
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
@@ -168,14 +171,41 @@ def _of_document(
     setting = _setting(table, told, row.letter)
     setting.python_arguments = document.kind == "python-call" or row.arguments
     setting.options_file = row.partial
+    setting.engine_guessed = document.kind == "options-inside"
     given.read_keys(setting, document, row)
     if document.kind == "options-inside":  # names that the engine does not have are its owner's
         kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
         setting.entries = [e for e in kept if e.option or "." in e.name]
+        if not _is_the_engines(setting):
+            return None
+    if document.kind == "options" and _mostly_unknown(setting):
+        return None
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     return _deployment(setting, told, document.place, row.method)
+
+
+def _is_the_engines(setting: GivenOptions) -> bool:
+    """Whether a mapping is the engine's own, not one of another program under the same name.
+
+    One that only names a method of the engine is handed on by that program, under its own keys.
+    """
+    inside = [e for e in setting.entries if "." in e.name]
+    objects = [e for e in setting.entries if e.option is not None and e.option.object]
+    if not inside:  # the text of a JSON object, or what is not known
+        return all(e.value is None or e.value.unknown or "{" in e.text for e in objects)
+    if not any(setting.view.now(e.name) for e in inside):
+        setting.entries = [e for e in setting.entries if e not in inside]
+        setting.may_hold_more = True
+        return any(e.text in setting.view.table.head.ids for e in inside)
+    return True
+
+
+def _mostly_unknown(setting: GivenOptions) -> bool:
+    """Whether most keys of a file are none of the engine's: it is another program's."""
+    keys = [e.name for e in setting.entries if "." not in e.name]
+    return 2 * sum(setting.view.ever(name) is not None for name in keys) < len(keys)
 
 
 def _deployment(
@@ -209,6 +239,7 @@ def _deployment(
         checks.found("FIL008", why.place, f"{entry.word.text}: {why.text}", source=source)
         for entry, why in setting.broken_json
     ]
+    found = [checks.held(setting, each) for each in found]
     found += checks.check(setting, speculates=speculates)
     findings = tuple(_of_this_file(setting, place.file, found))
     if setting.broken_json or any(finding.rule == "FIL010" for finding in findings):

@@ -7,15 +7,13 @@ and keywords count.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
+from draftcheck.deploy.kinds import is_test
 from draftcheck.deploy.options import programs
-from draftcheck.deploy.syntax import python_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
 
@@ -39,7 +37,7 @@ _MEASURED = re.compile(
 )
 _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
-    r"(?i)\b(?:notes?|desc\w*|comment|help|label|title|summary|evidence|reason|basis)"
+    r"(?i)(?:\b|_)(?:notes?|desc\w*|comment|help|label|title|summary|evidence|reason|basis)"
     r"[\"']?\s*[:=]\s*[\"']"
 )
 _SENTENCE = re.compile(
@@ -48,6 +46,12 @@ _SENTENCE = re.compile(
 )
 _NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
 """flag: --spec-type, and no value: a name."""
+_EITHER = re.compile(r"--[\w-]+\|-")
+"""--spec-draft-model|--model-draft: a pattern."""
+_LISTED = re.compile(
+    r"[ \t]*-[ \t]+[\"']?--[\w-]+[\"']?[ \t]*\r?\n[ \t]*(?:-[ \t]+[\"']?--|[^\s-]|\Z)"
+)
+"""An item that is an option, and no value behind it."""
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
@@ -121,10 +125,13 @@ def find(source: SourceText, understood: set[int], *, all_: bool = False) -> lis
         silent = _COMMENT.match(before + "\0") is not None if all_ else _talks(text, before)
         if line not in telling if telling is not None else silent:
             continue
-        if name.endswith(_DATA) and _SENTENCE.search(source.text[start : match.start()]):
+        if name.endswith(_DATA) and (
+            _SENTENCE.search(source.text[start : match.start()])
+            or _LISTED.match(source.text, start)
+        ):
             continue
         places.append(FilePlace(source.name, line, column, line, column + len(match[0].rstrip())))
-        names[match["option"] or match["key"]] = None
+        names[match["option"] or match["key"] or match["table"]] = None
     if not places:
         return []
     shown = ", ".join(list(names)[:MOST_NAMED])
@@ -142,7 +149,8 @@ def _talks(line: str, before: str) -> bool:
         or _NAMED.fullmatch(line)
         or _COMPARED.search(before)
         or _TOLD.search(before)
-        or before.endswith("`")
+        or before.endswith(("`", "|"))
+        or _EITHER.match(line, len(before))
     )
 
 
@@ -155,13 +163,19 @@ def _names_sign(value: object) -> bool:
 
 def _of_program(text: str, name: str) -> set[int] | None:
     """The lines of a Python program on which a text or a keyword may set something up."""
+    # Imported here: most files are no programs.
+    import ast
+    import warnings
+
+    from draftcheck.deploy.syntax import python_talk
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines, quiet = set[int](), python_talk.quiet(tree, name)
+    lines, quiet = set[int](), python_talk.quiet(tree, is_test(name))
     for node in ast.walk(tree):
         if id(node) in quiet:
             continue

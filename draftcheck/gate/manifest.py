@@ -1,6 +1,6 @@
 """draftcheck.toml: pairs of our own, what paths mean, which files to look at.
 
-deploy/kinds/draftcheck_toml.py has turned the file into a tree that knows the place of every key.
+deploy/kinds/toml_files.py has turned the file into a tree that knows the place of every key.
 Here each table of it is held against a class: a key that the class does not have, or a value that
 msgspec refuses for it, becomes a finding at that key; what is right counts all the same.
 """
@@ -15,8 +15,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from draftcheck.deploy.deployment import Contents, Deployment, DocumentTree
-from draftcheck.deploy.syntax.python_values import plain
+from draftcheck.deploy.deployment import Contents, Deployment, DocumentTree, plain
 from draftcheck.deploy.text import Word
 from draftcheck.gate.minimums import MOST, Count, Share, Text, TrialDemand
 from draftcheck.gate.results import gate_finding

@@ -321,8 +321,7 @@ def _troubled(file: SurveyedFile, contents: Contents) -> bool:
 
 
 def _speculates(data: bytes) -> bool:
-    low = searchable(data).lower()
-    return any(word in low for word in _speculation_words())
+    return any(map(searchable(data).lower().__contains__, _speculation_words()))
 
 
 @cache

@@ -377,6 +377,149 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         ' {\\"method\\":\\"ngram\\",\\"num_speculative_tokens\\":3} --port 1"}',
         "vllm", "a/b", None,
     ),
+    "what a function echoes into a command": (
+        "serve.sh",
+        "cmd() {\n  echo \"vllm serve a/b --speculative-config.method ngram\"\n}\n"
+        'bash -c "$(cmd)"\n',
+        "vllm", "a/b", None,
+    ),
+    "options that a function echoes": (
+        "serve.sh",
+        "spec() {\n  case $1 in q*) echo '--speculative-algorithm NEXTN --port 1' ;; esac\n}\n"
+        'python3 -m sglang.launch_server --model-path "$M" $(spec "$M")\n',
+        "sglang", None, None,
+    ),
+    "what is echoed into a script that is written": (
+        "serve.sh",
+        'cat > "$ENTRY" <<EOF\n#!/bin/bash\nexec vllm serve /model \\\\\n'
+        "  $( [[ -n \"$S\" ]] && echo \"--speculative-config '$S'\" ) \\\\\n  --port 1\nEOF\n",
+        "vllm", None, None,
+    ),
+    "options that are given if a variable is": (
+        "serve.sh", 'D=b.gguf\nllama-server -m a.gguf ${D:+--model-draft "$D"}\n',
+        "llama.cpp", "./a.gguf", "./b.gguf",
+    ),
+    "a list that may be empty": (
+        "serve.sh",
+        "S=(--spec-type draft-mtp)\nllama-server -m a.gguf ${S[@]+\"${S[@]}\"}\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "an array with names": (
+        "serve.sh",
+        'declare -A M=([a]="-m a.gguf -md b.gguf --spec-type draft-simple" [c]="-m c.gguf")\n'
+        'llama-server ${M[$1]}\n',
+        "llama.cpp", "./a.gguf", "./b.gguf",
+    ),
+    "an alias": (
+        ".bashrc", "alias big='llama-server -m a.gguf --spec-type draft-mtp'\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "keys that are sent to a terminal": (
+        "serve.sh", "tmux send-keys -t x 'llama-server -m a.gguf --spec-type draft-mtp' C-m\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a variable that a here-document fills": (
+        "serve.sh",
+        "read -r -d '' S <<'EOF'\n{\"method\": \"ngram\", \"num_speculative_tokens\": 2}\nEOF\n"
+        'vllm serve a/b --speculative-config "$S"\n',
+        "vllm", "a/b", None,
+    ),
+    "a unit behind tee": (
+        "install.sh",
+        "sudo tee /etc/systemd/system/a.service > /dev/null <<EOF\n[Service]\n"
+        "ExecStart=/usr/bin/llama-server -m /a.gguf --spec-type draft-mtp\nEOF\n",
+        "llama.cpp", "/a.gguf", None,
+    ),
+    "a long program in a script": (
+        "job.sh",
+        "python3 - <<'PY' >> \"$OUT\"\n" + "# more\n" * 4000
+        + "M = [{'args': '--speculative-algorithm NEXTN --port 1'}]\nPY\n",
+        "sglang", None, None,
+    ),
+    "a makefile that adds to a variable": (
+        "Makefile",
+        "A := --port 1\nA += --speculative-config.method ngram\nx:\n\tvllm serve a/b $(A)\n",
+        "vllm", "a/b", None,
+    ),
+    "a dict for a function of one's own": (
+        "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", "vllm", None, None,
+    ),
+    "options by name": (
+        "serve.py",
+        "F = {'--model-path': 'a/b', '--speculative-algorithm': 'NEXTN'}\n"
+        "cmd = ['python', '-m', 'sglang.launch_server']\n"
+        "for k, v in F.items():\n    cmd += [k, v]\n",
+        "sglang", "a/b", None,
+    ),
+    "a container that a program runs elsewhere": (
+        "tasks.py",
+        "def up(c):\n    c.run('docker run vllm/vllm-openai:v0.15.1 --model a/b"
+        " --speculative-config.method ngram')\n",
+        "vllm", "a/b", None,
+    ),
+    "a hashtable of PowerShell": (
+        "serve.ps1",
+        "$p = @{ FilePath = 'llama-server.exe'; ArgumentList = "
+        "'-m C:\\m\\a.gguf --spec-type draft-mtp' }\nStart-Process @p\n",
+        "llama.cpp", "C:\\m\\a.gguf", None,
+    ),
+    "terraform": (
+        "main.tf",
+        'resource "docker_container" "v" {\n  image = "vllm/vllm-openai:v0.15.1"\n'
+        '  command = ["--model", "a/b", "--speculative-config", jsonencode({ a = "b" })]\n}\n',
+        "vllm", "a/b", None,
+    ),
+    "a script inside terraform": (
+        "main.tf",
+        "cmd = <<-EOF\n  $${srv} \\\n    --model $${q-3-8} --spec-type draft-mtp\nEOF\n",
+        "llama.cpp", "$${q-3-8}", None,
+    ),
+    "a table of TOML": (
+        "cases.toml",
+        "[case]\nmodel = 'a/b'\n[case.speculative_config]\nmethod = 'eagle3'\nmodel = 'c/d'\n"
+        "num_speculative_tokens = 2\n",
+        "vllm", "a/b", "c/d",
+    ),
+    "a list of words in TOML": (
+        "serve.toml", "[server]\nargs = ['-m', '/a.gguf', '--spec-type', 'draft-mtp']\n",
+        "llama.cpp", "/a.gguf", None,
+    ),
+    "a property list": (
+        "a.plist",
+        "<key>ProgramArguments</key>\n<array><string>/bin/llama-server</string><string>-m</string>"
+        "<string>/a.gguf</string><string>--spec-type</string><string>draft-mtp</string></array>\n",
+        "llama.cpp", "/a.gguf", None,
+    ),
+    "a model of LocalAI": (
+        "qwen.yaml",
+        "name: q\nbackend: llama-cpp\nparameters:\n  model: a.gguf\ndraft_model: b.gguf\n",
+        "llama.cpp", "./a.gguf", "./b.gguf",
+    ),
+    "an older name of a key": (
+        "recipe.yaml", "decode:\n  model-path: a/b\n  speculative-algo: EAGLE\n",
+        "sglang", "a/b", None,
+    ),
+    "rows of options that are joined": (
+        "models.json",
+        '{"models": [{"extra_args": ["base", "--speculative-algorithm NEXTN --port 1"]}]}',
+        "sglang", None, None,
+    ),
+    "a catalogue that begins with other keys": (
+        "catalog.yaml",
+        "draft_models:\n- name: x\nmodels:\n- backend: vLLM\n  backend_parameters:\n"
+        "  - --speculative-config.method=mtp\n",
+        "vllm", None, None,
+    ),
+    "a method under the keys of another program": (
+        "catalog.yaml",
+        "models:\n- backend: vLLM\n  speculative_config:\n    enabled: true\n    algorithm: mtp\n",
+        "vllm", None, None,
+    ),
+    "a variable of the job": (
+        "serve.yaml",
+        "envs:\n  M: a/b\njob:\n  run: vllm serve $M --speculative-config.method ngram\n",
+        "vllm", "a/b", None,
+    ),
 }  # fmt: skip
 
 
@@ -468,6 +611,35 @@ LEFT_ALONE = {
         "plan.json", '{"seen": "Wrapper invokes llama-server -m T --spec-type draft-mtp as is"}',
     ),
     "what is switched off": ("run.py", "build(speculative_config=None)\n"),
+    "an assertion of a script": (
+        "verify.sh", 'assert_eq() { [ "$1" = "$2" ]; }\nassert_eq --speculative-config "${A[0]}"\n',
+    ),
+    "what a test starts": (
+        "tests/test_start.py",
+        "import subprocess\nsubprocess.Popen(['llama-server', '-m', 'a', '--spec-type', 'x'])\n",
+    ),
+    "options with what they are for": (
+        "menu.py", "ROWS = [('n', '--spec-draft-n-max', 'Tokens to draft at most.', '')]\n",
+    ),
+    "lines that a report is made of": (
+        "report.py",
+        "lines.append(f'| `--speculative-config` | {x} |')\nhead += f'# --spec-type: {y}'\n",
+    ),
+    "what a program inside a script looks for": (
+        "report.sh", "python3 - <<'PY'\nspec = flag(cmd, '--speculative-config')\nPY\n",
+    ),
+    "options that are looked for": (
+        "preflight.sh", "paths=$(flags '--spec-draft-model|--model-draft' compose.yml)\n",
+    ),
+    "a note of another name": (
+        "registry.yaml", 'a:\n  status_note: "built-in MTP (--spec-type draft-mtp) is on"\n',
+    ),
+    "names of options": (
+        "backends.yaml", "x:\n  known:\n  - --jinja\n  - --spec-draft-model\n  - --spec-type\n",
+    ),
+    "a profile with a key of one engine": (
+        "drafter.yml", "id: x\nspec_method: dspark\nn_max: 8\nstatus: new\n",
+    ),
     "a branch that the file switches off": (
         "run.py",
         "import subprocess\nUSE_IT = False\ncmd = ['vllm', 'serve', 'a/b']\nif USE_IT:\n"
@@ -506,9 +678,6 @@ NOT_UNDERSTOOD = {
     "settings that a program writes": (
         "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
     ),
-    "a dict for a function of one's own": (
-        "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", 1,
-    ),
     "an option that a function of PowerShell is given": (
         "start.ps1", "Add-LlamaOption -To $list -Flag '--spec-type' -Value $kind\n", 1,
     ),
@@ -535,6 +704,12 @@ def test_a_name_that_does_not_stand_in_the_file_is_never_shown() -> None:
     assert (setup.draft.text, setup.draft.unknown) == ("$DRAFT", "$DRAFT")
     assert (setup.target.text, setup.target.unknown) == ("$MODEL", "$MODEL")
     assert "draft_tokens" not in setup.circumstances
+
+
+def test_a_path_is_no_file_of_a_repo() -> None:
+    text = "llama-server -m /a.gguf --spec-type draft-mtp -md /b.gguf -hfd org/heads:Q8_0\n"
+    (setup,), _ = looked("serve.sh", text)
+    assert setup.draft is not None and setup.draft.text in text
 
 
 def test_none_is_no_name() -> None:

@@ -135,6 +135,46 @@ def test_what_every_version_refuses_is_an_error_without_one(repo: Repo) -> None:
     assert severities(repo, rule="FIL007") == ["error"], "no version does without tokens"
 
 
+BROKEN = "--model org/big --speculative-config '{\"model\": org/small}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("compose.yml", f"services:\n  a:\n    image: mine/a:1\n    command: >\n      {BROKEN}\n"),
+        ("run.env", f'EXTRA_ARGS="{BROKEN}"\n'.replace('\\"', "")),
+        ("models.yaml", "a:\n  speculative_config: {num_speculativ_tokens: 3, method: ngram}\n"),
+    ],
+)
+def test_an_engine_that_only_options_tell_is_not_certain(name: str, text: str, repo: Repo) -> None:
+    repo.write(name, text)
+    found = [f for f in repo.json()["findings"] if f["rule"].startswith("FIL")]
+    assert found and {f["severity"] for f in found} == {"note"}
+    assert all("its options alone tell that" in f["saw"] for f in found)
+
+
+def test_a_version_that_was_not_read_makes_no_error(repo: Repo) -> None:
+    served = (
+        f"services:\n  a:\n    image: vllm/vllm-openai:v0.15.1\n    command: >\n      {BROKEN}\n"
+    )
+    repo.write("compose.yml", served)
+    assert severities(repo, rule="FIL008") == ["error"]
+    repo.write("compose.yml", served.replace("v0.15.1", "v9.0.0"))
+    assert severities(repo, rule="FIL008") == ["note"]
+
+
+def test_the_image_of_one_command_is_not_the_version_of_another(repo: Repo) -> None:
+    tasks = (
+        "- copy:\n    content: |\n      [Service]\n      ExecStart=/bin/llama-server -m a.gguf"
+        " -md b.gguf --draft-max 8\n"
+        "- podman_container:\n    image: ghcr.io/ggml-org/llama.cpp:server-b9500\n"
+        "    command: -m a.gguf --spec-type draft-mtp\n"
+    )
+    repo.write("tasks.yml", tasks)
+    assert [known for _, known in told(repo, "tasks.yml")] == [False, True]
+    assert severities(repo, "tasks.yml", rule="FIL001") == ["note"]
+
+
 def test_a_context_given_twice_by_a_variable_is_no_warning(repo: Repo) -> None:
     repo.write(
         "serve.sh",

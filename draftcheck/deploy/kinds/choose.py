@@ -57,7 +57,7 @@ def _kind(names: str, reader: str, *texts: str, told_by: str = "") -> FileKind:
 
 # The first that claims a file reads it.
 KINDS = (
-    _kind(r"\.?draftcheck\.toml", "draftcheck_toml.read"),
+    _kind(r"\.?draftcheck\.toml", "toml_files.read_manifest"),
     _kind(
         r"(?:dockerfile|containerfile)(?:[.-].*)?|.*\.(?:dockerfile|containerfile)",
         "dockerfile.read",
@@ -90,10 +90,12 @@ KINDS = (
     _kind(r".+\.ps1", "powershell.read"),
     _kind(r".+\.(?:md|markdown|mdx)", "markdown.read"),
     _kind(r".+\.py", "python_file.read"),
-    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix)", "literals.read"),
+    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix|tf|hcl|nomad)", "literals.read"),
+    _kind(r".+\.toml", "toml_files.read"),
+    _kind(r".+\.plist", "literals.read_plist", r"<key>ProgramArguments</key>"),
     _kind(r"[^.]+", "python_file.read", r"\A#!.*\bpython"),
     _kind(
-        r".+\.(?:sh|bash|zsh|ksh|command|sbatch|slurm|env)|\.env(?:\..+)?"
+        r".+\.(?:sh|bash|zsh|ksh|fish|command|sbatch|slurm|env)|\.env(?:\..+)?"
         r"|\.(?:envrc|bashrc|bash_aliases|zshrc|profile)",
         "shell.read",
     ),
@@ -103,6 +105,18 @@ _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
 """What a run left behind: it ran once, and starts nothing."""
+_TOLD = (
+    (r"\A\s*#!.*\bpython", "text.py"),
+    (r"\A\s*#!", "text.sh"),
+    (r"^\[(?:Unit|Service|Container|program:.*)\]", "text.service"),
+    (r"^services:", "compose.yaml"),
+    (r"^apiVersion:|^macros:|^models:", "text.yaml"),
+    (r"\A\s*FROM ", "Dockerfile"),
+    (r"\A\s*\{", "text.json"),
+    (r"\A[\w-]+:(?: .*)?\n(?:[\w-]+:|[ #-])", "text.yaml"),
+    (r"\A", "text.sh"),
+)
+"""What a text is read as that is written to a file of unknown name."""
 _TEMPLATE_SUFFIX = re.compile(r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|example|sample|dist|in)$")
 
 
@@ -143,6 +157,9 @@ def kind_of(name: str, text: str) -> FileKind | None:
 def _inside(view: TextView, name: str, contents: Contents) -> None:
     """Read a text as the file that it becomes."""
     kind = kind_of(name, view.text)
+    if kind is None:
+        name = next((known for told, known in _TOLD if re.search(told, view.text, re.M)), "")
+        kind = kind_of(name, view.text)
     if kind is not None:
         kind.read(replace(view, name=_base(name)), contents)
 

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from draftcheck.deploy import leftovers
-from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, at_spaces, split
+from draftcheck.deploy.deployment import (
+    TOO_MUCH,
+    Contents,
+    DocumentTree,
+    at_spaces,
+    flag_words,
+    split,
+)
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.options.programs import hinted
@@ -321,7 +328,7 @@ _SCRIPTS = {
     "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
     "ansible.builtin.shell", "ansible.builtin.command",
 }  # fmt: skip
-_ENVIRONMENT = ("env", "environment", "variables", "extraEnv", "extraEnvVars")
+_ENVIRONMENT = ("env", "envs", "environment", "variables", "extraEnv", "extraEnvVars")
 # A chart's own names for what it passes on as options.
 _MODELS = ("modelURL", "modelUrl")
 _OPTIONS = re.compile(r"vllmConfig|sglangConfig|llamaConfig")
@@ -340,6 +347,7 @@ class _Above:
     model: DocumentTree | None = None
     windows: bool = False
     """Steps are PowerShell unless they say otherwise."""
+    env: Mapping[str, Word] = field(default_factory=dict)
 
 
 def read_yaml(view: TextView, contents: Contents) -> None:
@@ -383,6 +391,7 @@ def walk(reader: ContainerReader, tree: DocumentTree) -> None:
         above = _around(reader, at, above)
         if under != "engine_kwargs":
             _engine_options(reader, at)
+        _local_ai(reader, at)
         if under != "with":  # the inputs of an action have names of their own
             _mapping(reader, at, above, seen)
         waiting.extend((value, above, key.text) for key, value in reversed(at.entries))
@@ -399,6 +408,9 @@ def _around(reader: ContainerReader, mapping: DocumentTree, above: _Above) -> _A
         image = reader.image(mapping)
     if image is not None:
         above = replace(above, image=image)
+    for name in _ENVIRONMENT:
+        if (given := mapping.get(name)) is not None:
+            above = replace(above, env={**above.env, **reader.environment(given)})
     runs_on = mapping.get("runs-on")
     if runs_on is not None and runs_on.word is not None:
         above = replace(above, windows="windows" in runs_on.word.text.lower())
@@ -411,10 +423,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
     if mapping.pairs("defaults"):  # a text that a program formats: {port}, {{"key": 1}}
         told = {key.text: value for key, value in mapping.pairs("defaults")}
         reader = replace(reader, fill=partial(_formatted, told=told))
-    env = dict[str, Word]()
-    for name in _ENVIRONMENT:
-        env.update(reader.environment(mapping.get(name)))
-    words = list[Word]()
+    env, words = dict(above.env), list[Word]()
     for key, value in mapping.entries or ():
         if key.text in _SCRIPTS:
             # A step's text, in the language that it names.
@@ -428,7 +437,7 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
                 words[:0] = _listed(reader, value)
             else:
                 reader.script(value, above.image, env)
-        elif _ARGUMENTS.fullmatch(key.text):
+        elif _ARGUMENTS.fullmatch(key.text) and not _texts_of_options(value):
             words.extend(_listed(reader, value))
         elif _OPTIONS.fullmatch(key.text):
             _options(reader, value, above, env)
@@ -452,6 +461,20 @@ def _engine_options(reader: ContainerReader, mapping: DocumentTree) -> None:
             reader.contents.document(kind, mapping)
 
 
+def _local_ai(reader: ContainerReader, mapping: DocumentTree) -> None:
+    """LocalAI's model: its backend is a library, which has no command line of its own."""
+    model, draft = mapping.get("parameters", "model"), mapping.get("draft_model")
+    if model is None or draft is None or "llama" not in mapping.said("backend"):
+        return
+    view = draft.view
+    words = [reader.word(model), reader.word(draft)]
+    if view is not None and all(words):
+        said = [
+            Word(text, draft.place, view.vague(text, 0, 0)) for text in ("local-ai", "-m", "-md")
+        ]
+        reader.emit([said[0], said[1], *words[:1], said[2], *words[1:]], place=draft.place)  # type: ignore[list-item]
+
+
 def _engine_command(
     reader: ContainerReader,
     key: str,
@@ -472,12 +495,22 @@ def _engine_command(
             reader.emit(at_spaces(reader.fill(value.view)), image, env, value.place)
         else:
             reader.script(value, image, env)
-    elif value.view is not None and programs.is_options(value.view.text):
-        reader.contents.loose_options(value.view, image)
+    else:
+        for item in value.items or (value,):  # a text of options, among names of others
+            if item.view is not None and programs.is_options(item.view.text):
+                reader.contents.loose_options(item.view, image)
+
+
+def _texts_of_options(value: DocumentTree) -> bool:
+    """Whether items are rows of options, which another program joins."""
+    views = [item.view for item in value.items or () if item.view is not None]
+    return any(programs.is_options(view.text) and "=" not in view.text for view in views)
 
 
 def _words_of_command(texts: list[str]) -> bool:
     """Whether these are the words of one command: no word is a command by itself."""
+    if len(texts) > 2 and all(text.startswith("-") and "=" not in text for text in texts):
+        return False  # names of options
     started = programs.starts_engine(" ".join(texts[:8]))
     return (started or any(map(programs.is_sign, texts))) and not any(
         programs.starts_engine(text) and " " in text for text in texts
@@ -489,13 +522,7 @@ def _listed(reader: ContainerReader, value: DocumentTree) -> list[Word]:
     if value.items is not None:
         return reader.args(value)
     if any(programs.is_sign(key.text) for key, _ in value.entries or ()):
-        pairs = [(key, reader.word(inner)) for key, inner in value.entries or ()]
-        return [
-            word
-            for key, arg in pairs
-            if arg is not None and key.text.startswith("-") and arg.text != "false"
-            for word in ((key,) if arg.kind in ("bool", "null") else (key, arg))
-        ]
+        return flag_words(value)
     text = value.word.text.lstrip() if value.word is not None else ""
     return reader.args(value) if text.startswith("-") else []
 

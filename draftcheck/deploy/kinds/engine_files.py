@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from draftcheck.deploy.deployment import Contents, DocumentTree
+from draftcheck.deploy.deployment import Contents, Document, DocumentTree
+from draftcheck.deploy.kinds import containers
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
@@ -32,7 +34,7 @@ _OPTIONS = re.compile(
     re.MULTILINE,
 )
 _OTHER = re.compile(
-    r"^(?:apiVersion|services|image|jobs|stages|on|trainer|dataset\w*|entrypoint"
+    r"^(?:apiVersion|services|image|backend|parameters|jobs|stages|on|trainer|dataset\w*|entrypoint"
     r"|(?:start_|server_)?(?:command|cmd)):",
     re.MULTILINE,
 )
@@ -68,7 +70,10 @@ def read_engine_yaml(view: TextView, contents: Contents) -> None:
     kind = _kind(view.name, view.text)
     for tree in parse(view, contents):
         if tree.entries is not None and kind is not None:
-            contents.document(kind, tree)
+            if kind != "options" or programs.document(Document(kind, tree, tree.place)):
+                contents.document(kind, tree)
+            else:  # a file of another program, with a key of that name
+                containers.walk(containers.ContainerReader(contents), tree)
 
 
 _LINE = re.compile(r"[ \t]*([A-Za-z_]+)[ \t]+")

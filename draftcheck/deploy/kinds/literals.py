@@ -1,4 +1,4 @@
-"""JavaScript, TypeScript and Nix: what stands in them literally; nothing is run or followed.
+"""JavaScript, TypeScript, Nix, HCL: what stands in them literally; nothing is run.
 
 A text that is an engine's command is read as one, and so is a list of texts that holds options
 which one engine alone has. Lists that are joined, pushed to or handed to a program go together; a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from draftcheck.deploy.deployment import Command, Contents, DocumentTree, around
 from draftcheck.deploy.kinds import containers, shell
@@ -40,6 +40,17 @@ _NIX = re.compile(
     r"|(?P<sign>[][();=])|(?P<bare>[^\s\"\[\]();=/]+|/)",
     re.DOTALL,
 )
+_HCL = re.compile(
+    r"(?P<comment>#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>\"(?:[^\"\\\n]++|\\.)*+(?:\"|$))"
+    r"|(?P<sign>[][(),;=])|(?P<bare>[^\s'\"\[\](),;=/]+|['/])",
+    re.DOTALL | re.MULTILINE,
+)
+_DOCUMENT = re.compile(r"<<[-~]?(?P<end>[A-Z_]+)\r?\n")
+MOST_DOCUMENTS = 200
+"""Of HCL: each may be looked for to the end of the file."""
+_GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad"), _HCL)}
+_FILLED_IN = re.compile(r"\$?\$\{[^{}]*\}")
+"""By Terraform, or by who reads the text later."""
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
 _ESCAPE = re.compile(r"\\(?:\r?\n|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -75,7 +86,7 @@ class LiteralReader:
 
     view: TextView
     contents: Contents
-    nix: bool
+    grammar: re.Pattern[str] = _SCRIPT
     tokens: list[LiteralToken] = field(default_factory=list)
     names: dict[str, TextView | None] = field(default_factory=dict)
     """Names that are bound to a text; None: to more than one."""
@@ -86,9 +97,18 @@ class LiteralReader:
     programs: dict[str, LiteralToken] = field(default_factory=dict)
     """What a list of that name is handed to."""
 
+    @property
+    def nix(self) -> bool:
+        return self.grammar is _NIX
+
     def run(self) -> None:
-        for match in (_NIX if self.nix else _SCRIPT).finditer(self.view.text):
+        behind = self._documents() if self.grammar is _HCL else {}
+        skipped = 0
+        for match in self.grammar.finditer(self.view.text):
             kind, (start, end) = match.lastgroup or "", match.span()
+            skipped = max(skipped, behind.get(start, 0))
+            if start < skipped:
+                continue
             quote = 2 if kind == "text" and match[0].startswith("''") and self.nix else 1
             inner = (start + quote, end - quote) if kind == "text" else (start, end)
             if kind != "comment":
@@ -105,6 +125,18 @@ class LiteralReader:
         for name, words in self.lists.items():
             program = self.programs.get(name) if name in self.whole else None
             self._emit(([self._word(program)] if program is not None else []) + words)
+
+    def _documents(self) -> dict[int, int]:
+        """Read the here-documents of HCL, which are scripts; where each begins and ends."""
+        found, last = dict[int, int](), 0
+        for opening in islice(_DOCUMENT.finditer(self.view.text), MOST_DOCUMENTS):
+            closing = re.compile(rf"^[ \t]*{opening['end']}[ \t]*\r?$", re.MULTILINE)
+            end = closing.search(self.view.text, opening.end())
+            if end is not None and opening.start() >= last:
+                script = self.view.slice(opening.end(), end.start())
+                shell.file_inside(filled(script, _FILLED_IN, lambda _: None), "", self.contents)
+                found[opening.start()] = last = end.end()
+        return found
 
     def _bound(self, at: int) -> str:
         """The name before this = sign; a type may stand between."""
@@ -219,7 +251,7 @@ class LiteralReader:
 
     def _emit(self, words: list[Word]) -> None:
         values = [value for option, value in pairwise(words) if is_sign(option.text)]
-        if all(v.unknown or is_sign(v.text) for v in values):
+        if all(is_sign(v.text) or (v.unknown and self.grammar is not _HCL) for v in values):
             return  # made elsewhere, or names of options without values
         if words[0].text.startswith("-"):
             self.contents.loose.append(Command(tuple(words), around(words)))
@@ -230,5 +262,20 @@ class LiteralReader:
 def read(view: TextView, contents: Contents) -> None:
     """Collect the commands that stand in it; the program of a test starts nothing."""
     if not _TEST.search(view.name) and len(view.text) <= LONGEST:
-        LiteralReader(view, contents, view.name.endswith(".nix")).run()
+        grammar = _GRAMMARS.get(view.name.rpartition(".")[2], _SCRIPT)
+        LiteralReader(view, contents, grammar).run()
     contents.troubles.clear()
+
+
+_STRING = re.compile(r"<string>([^<]*)</string>")
+_ARGUMENTS = re.compile(r"<key>ProgramArguments</key>\s*<array>")
+
+
+def read_plist(view: TextView, contents: Contents) -> None:
+    """What launchd runs."""
+    listed = _ARGUMENTS.search(view.text)  # a file describes one job
+    end = view.text.find("</array>", listed.end()) if listed is not None else -1
+    if listed is not None and end >= 0:
+        found = _STRING.finditer(view.text, listed.end(), end)
+        words = [view.slice(*match.span(1)).word() for match in found]
+        shell.Unwrapping(contents, Variables(), view.place(listed.start(), end)).emit(words)

@@ -7,7 +7,7 @@ import re
 from draftcheck.deploy.deployment import Contents
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.syntax.variables import filled
-from draftcheck.deploy.text import TextView
+from draftcheck.deploy.text import TextView, joined
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([\w.-]+)[ \t]*(\?|::?:?|\+|!)?=[ \t]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}")
@@ -25,13 +25,16 @@ def read_makefile(view: TextView, contents: Contents, just: bool = False) -> Non
             recipes.append(line.slice(start, len(line.text)))
             continue
         match = _ASSIGNMENT.match(line.text)
-        if match and match[2] not in ("!", "+"):
+        if match and match[2] != "!":
             start, text = match.end(), line.text[match.end() :]
             comment = re.search(r"(?:^|\s)#", text)
             end = start + len((text[: comment.start()] if comment else text).rstrip())
             if just and end - start >= 2 and {line.text[start], line.text[end - 1]} <= set("'\""):
                 start, end = start + 1, end - 1
-            values[match[1]] = _filled(line.slice(start, end), values, reference)
+            value = _filled(line.slice(start, end), values, reference)
+            if match[2] == "+" and match[1] in values:
+                value = joined([values[match[1]], line.blank(start - 1), value])
+            values[match[1]] = value
     for recipe in recipes:
         shell.inside(_filled(recipe, values, reference), contents)
 

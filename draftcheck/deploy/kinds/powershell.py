@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from draftcheck.deploy.deployment import Command, Contents, around
+from draftcheck.deploy.deployment import Command, Contents, around, at_spaces
 from draftcheck.deploy.kinds import shell
 from draftcheck.deploy.kinds.batch import program
-from draftcheck.deploy.options.programs import is_sign
+from draftcheck.deploy.options.programs import is_options, is_sign
 from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word
 
@@ -96,6 +96,9 @@ def _statements(view: TextView) -> Iterator[_Statement]:
 
 def _run(statement: _Statement, view: TextView, variables: Variables, contents: Contents) -> None:
     tokens, variables.guarded = statement.tokens, statement.branch
+    for token in tokens:
+        if not token.sign and is_options(token.view.text):  # @{ ArgumentList = "--options" }
+            _loose(at_spaces(_words([token], view, variables)[0].view), contents)
     if tokens and tokens[0].view.text.lower() == "param":
         for at, token in enumerate(tokens[:-1]):
             if tokens[at + 1].view.text == "=" and not tokens[at + 1].sign:

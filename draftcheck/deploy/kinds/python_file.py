@@ -11,9 +11,15 @@ import warnings
 from dataclasses import replace
 
 from draftcheck.deploy import leftovers
-from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, split
-from draftcheck.deploy.kinds import shell
-from draftcheck.deploy.options.programs import is_options, is_sign, signed, starts_engine
+from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, flag_words, split
+from draftcheck.deploy.kinds import is_test, shell
+from draftcheck.deploy.options.programs import (
+    is_options,
+    is_sign,
+    sign_keys,
+    signed,
+    starts_engine,
+)
 from draftcheck.deploy.syntax import json_places, python_talk
 from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues, says_nothing
 from draftcheck.deploy.syntax.variables import Variables
@@ -38,6 +44,7 @@ _WORTH = re.compile(
     r"|stream_generate|pip_install)\(|--spec|--model-draft|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
     r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
 )
+_CONTAINER = re.compile(r"\s*(?:sudo )?(?:docker|podman|nerdctl) (?:.* )?run ")
 _INSTALLS = ("pip_install", "uv_pip_install")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -59,7 +66,8 @@ def read(view: TextView, contents: Contents) -> None:
     except (ValueError, RecursionError, MemoryError) as error:
         contents.trouble(view.place(0, 0), f"not readable as Python: {type(error).__name__}")
         return
-    for call, scope in _calls(tree, values):
+    name = contents.source.name.lower() if contents.source else ""
+    for call, scope in _calls(tree, values) if not is_test(name) else ():
         _call(call, scope, values, contents)
     if signed(view.text.encode(errors="replace")):
         _loose_parts(tree, values, contents)
@@ -69,10 +77,12 @@ def read(view: TextView, contents: Contents) -> None:
 
 def _loose_parts(tree: ast.Module, values: PythonValues, contents: Contents) -> None:
     """What holds an engine's own options, though what runs it was not found."""
-    quiet = python_talk.quiet(tree, contents.source.name.lower() if contents.source else "")
+    name = contents.source.name.lower() if contents.source else ""
+    quiet = python_talk.quiet(tree, is_test(name))
     _lists(values, contents, quiet)
+    _dicts(values, contents, quiet)
     _texts(values, contents, quiet)
-    if contents.source is None:  # of a notebook
+    if contents.source is None or contents.depth:  # of a notebook, or in a script
         spoken = (n for n, _ in values.texts if id(n) in quiet)
         contents.spoken |= leftovers.lines(map(values.place, spoken))
 
@@ -93,6 +103,10 @@ def _calls(tree: ast.Module, values: PythonValues) -> list[tuple[ast.Call, Pytho
             _grows(node, scope, values)
         elif isinstance(node, ast.List):
             values.lists.append((node, scope))
+        elif isinstance(node, ast.Dict):
+            values.dicts.append((node, scope))
+        elif isinstance(node, ast.BinOp) and isinstance(node.left, ast.List):
+            values.sums.append((node, scope))
         elif isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and id(node) not in inner:
             values.texts.append((node, scope))
             if not isinstance(node, ast.Constant):
@@ -239,6 +253,9 @@ def _lists(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
         if id(node) not in quiet
         and any(isinstance(e, ast.Constant) and is_sign(str(e.value)) for e in node.elts)
     ]
+    for total, scope in values.sums:
+        if id(total) not in quiet:
+            emit(values.read(total, scope))
     for scope in values.scopes if signed else ():
         for name in scope.bound:
             value = scope.find(name)
@@ -246,6 +263,30 @@ def _lists(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
                 emit(values.read(ast.copy_location(ast.Name(name), value[0]), scope))
     for node, scope in signed:
         emit(values.read(node, scope))
+
+
+def _dicts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
+    """Options by their names, for a command line that a loop makes of them."""
+    understood: set[int] | None = None
+    for node, scope in values.dicts:
+        names = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+        flags = any(map(is_sign, names))
+        keys = sign_keys().intersection(name.replace("_", "-") for name in names)
+        if id(node) in quiet or not (flags or keys):
+            continue
+        if understood is None:
+            understood = set[int]().union(*map(leftovers.lines_of, contents.commands))
+            understood = understood.union(*map(leftovers.lines_of, contents.documents))
+        tree = values.read(node, scope)
+        if node.lineno in understood or tree.entries is None:
+            continue
+        told = [value for key, value in tree.entries if is_sign(key.text) or key.text in names]
+        if not any(value.entries or (value.says and not value.word.unknown) for value in told):  # type: ignore[union-attr]
+            continue  # names of options, or what another function works out
+        if flags:
+            shell.Unwrapping(contents, Variables(), tree.place).emit(flag_words(tree))
+        else:
+            contents.document("options-inside", tree)
 
 
 def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
@@ -263,7 +304,7 @@ def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
         understood.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         if is_options(word.view.text):
             contents.loose_options(word.view)
-        elif starts_engine(word.text):
+        elif starts_engine(word.text) or _CONTAINER.match(word.text):
             shell.inside(word.view, contents)
 
 

@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
 from draftcheck.deploy.deployment import TOO_MUCH, Command, Contents
-from draftcheck.deploy.options.programs import hinted, is_options, is_sign, speculates
+from draftcheck.deploy.options.programs import (
+    hinted,
+    is_options,
+    is_sign,
+    speculates,
+    starts_engine,
+)
 from draftcheck.deploy.syntax.shell_words import Lexer, Operator, RawWord, WordPart
 from draftcheck.deploy.syntax.templates import HOLE, TOO_LONG
-from draftcheck.deploy.syntax.variables import Variables, VariableValue, filled
+from draftcheck.deploy.syntax.variables import MAX_DOCUMENT, Variables, VariableValue, filled
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.rulebook import files as rulefiles
 from draftcheck.rulebook.files import Names, RuleRow
@@ -36,8 +43,14 @@ STATEMENT, WORD = 100, 50
 """What they cost of the file's budget: some 30,000 commands, or twice as many words."""
 _TALKS = re.compile(
     r"echo|printf|e?grep|sed|awk|log\w*|warn\w*|die|fail\w*|info|error|usage|help|print"
+    r"|assert\w*|check\w*|expect\w*"
 )
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
+_FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?(?P<name>[\w-]+)[ \t]*(?:\(\))?[ \t]*\{", re.M)
+_CLOSES = re.compile(r"^[ \t]*\}", re.M)
+_USED = re.compile(r"(?:\$\(|`)[ \t]*([\w-]+)|^[ \t]*([\w-]+)\b[^\n;|>]*[|>]", re.M)
+_KEYED = re.compile(r"\[[^\]=]+\]=")
+_SPEECH = re.compile(r"[A-Z][a-z]|\S*:\s")
 
 
 def read(view: TextView, contents: Contents) -> None:
@@ -50,11 +63,12 @@ def inside(
     variables: Variables | None = None,
     image: Word | None = None,
     env: Mapping[str, Word] | None = None,
+    printed: bool = False,
 ) -> None:
     """Collect the commands of a script that stands in another file."""
     variables = variables or Variables()
     if contents.deeper(view, len(variables.values)):
-        ShellScript(view, contents, variables, image, env or {}).run()
+        ShellScript(view, contents, variables, image, env or {}, printed=printed).run()
         contents.depth -= 1
 
 
@@ -136,6 +150,10 @@ class ShellScript:
     """Behind a test that fails: what follows does not happen."""
     _tested: bool = False
     """Behind `[ … ] &&`: what follows depends on it."""
+    printed: bool = False
+    """It is run for its output: what it echoes goes into a command."""
+    _captures: list[tuple[int, int]] | None = None
+    """Bodies of functions whose output is used."""
     _last: tuple[FilePlace, int] | None = None
     """The last command, and where it (or what was meant to belong to it) ends."""
 
@@ -310,6 +328,11 @@ class ShellScript:
         value = VariableValue(items=items, branch=branch)
         if self._skipped:
             return at
+        for item in items:  # [name]="--options": each may be a setup
+            keyed = _KEYED.match(item.view.text)
+            if keyed and is_options(item.view.text[keyed.end() :]):
+                text = item.view.slice(keyed.end(), len(item.view.text))
+                self.contents.loose_options(text, self.image)
         if any(is_sign(item.text) for item in items):  # where nothing here uses them
             place = self.view.place(tokens[begin].start, tokens[at - 1].end)
             self.contents.loose.append(Command(tuple(items), place, self.image))
@@ -324,7 +347,8 @@ class ShellScript:
         self.variables.guarded = self._in_branch
         if self._skipped or (words and words[0].bare in _TESTS):
             return
-        for part in (part for word in words for part in word.parts):
+        bodies = [body for _, _, body in written if body is not None]
+        for part in (part for word in (*words, *bodies) for part in word.parts):
             self._substituted(part)
         assigned = list[tuple[re.Match[str], RawWord]]()
         while words and (match := self._assignment(words[0])):
@@ -353,10 +377,10 @@ class ShellScript:
         text = part.view.text
         if part.known or not text.startswith("$("):
             return
-        words = text[2:-1].split()
+        words = [word.strip("\"'") for word in text[2:-1].split()]
         if any(map(is_sign, words)) or self.contents.functions.intersection(words[:1]):
             script = part.view.slice(2, len(text) - 1)
-            inside(script, self.contents, self.variables.copy(), self.image, self.env)
+            inside(script, self.contents, self.variables.copy(), self.image, self.env, True)
 
     def _structure(self, words: list[RawWord]) -> list[RawWord]:
         """Take off if, then, do …; a loop's variable becomes unknown."""
@@ -424,6 +448,15 @@ class ShellScript:
         if bare in ("unset", "read", "mapfile", "readarray"):
             for word in words[1:]:
                 self.variables.values.pop(word.bare or "", None)
+            body = next((body for _, _, body in written if body is not None), None)
+            if body is not None and bare == "read":  # read -r -d '' NAME <<EOF
+                text, _, _ = self.variables.text(body, self.view)
+                self.variables.assign(words[-1].bare or "", VariableValue(text))
+            return
+        if bare == "alias":
+            for word in words[1:]:
+                if match := self._assignment(word):
+                    self._script_in(self._assigned(match, word).view)
             return
         args, before = list[Word](), 0
         place = self.view.place(words[0].start, words[-1].end)
@@ -439,15 +472,41 @@ class ShellScript:
         if self._stray(args, place, words):
             return
         self._last = place, words[-1].end
-        for arg in (*args[1:], *env.values()):  # a function, or a script that reads a variable
-            if is_options(arg.view.text) and not _TALKS.fullmatch(base(args[0])):
-                self.contents.loose_options(arg.view, self.image)
+        given = (*args[1:], *env.values())  # to a function, or a script that reads a variable
+        telling = [arg for arg in given if " " in arg.text and any(map(is_sign, arg.text.split()))]
+        if telling and (not _TALKS.fullmatch(base(args[0])) or self._captured(words[0].start)):
+            for arg in telling:
+                if is_options(arg.view.text):
+                    self.contents.loose_options(arg.view, self.image)
+                elif base(args[0]) not in rows() and not _SPEECH.match(arg.text):
+                    self._script_in(arg.view)
         options = next((n for n, arg in enumerate(args) if arg.text.startswith("-")), 0)
-        if bare in self.contents.functions and any(is_sign(arg.text) for arg in args):
+        talks = _TALKS.fullmatch(base(args[0])) is not None
+        if bare in self.contents.functions and not talks and any(is_sign(a.text) for a in args):
             self.contents.loose.append(Command(tuple(args[options:]), place, self.image))
         env = {**self.env, **self.variables.environment(), **env}
         if not self._bodies(args, written):
             Unwrapping(self.contents, self.variables, place, self.image, env).emit(args)
+
+    def _script_in(self, view: TextView | None) -> None:
+        """Read a text as a script where it is an engine's command with options of speculation."""
+        if view is None or " " not in view.text or not starts_engine(view.text):
+            return
+        if any(map(is_sign, view.text.split())):
+            inside(view, self.contents, self.variables.copy(), self.image, self.env)
+
+    def _captured(self, at: int) -> bool:
+        """Whether this stands in a function whose output is used: $(name …), name > file."""
+        if self.printed:
+            return True
+        if self._captures is None:
+            text = self.view.text
+            used = {name for found in _USED.finditer(text) for name in found.groups() if name}
+            ends = [found.start() for found in _CLOSES.finditer(text)]
+            bodies = ((found["name"], found.end()) for found in _FUNCTION.finditer(text))
+            spans = ((start, bisect(ends, start)) for name, start in bodies if name in used)
+            self._captures = [(start, ends[end]) for start, end in spans if end < len(ends)]
+        return any(start <= at < end for start, end in self._captures)
 
     def _stray(self, args: list[Word], place: FilePlace, words: list[RawWord]) -> bool:
         """Whether these are options of the command above, which a comment or a line's end cut."""
@@ -469,11 +528,14 @@ class ShellScript:
         body = next((body for _, _, body in written if body is not None), None)
         files = [target for how, target, _ in written if ">" in how and target is not None]
         names = [self.variables.text(target, self.view)[0].text for target in files]
+        names = [name for name in names if name != "/dev/null"]
         if body is not None:
-            text, _, _ = self.variables.text(body, self.view)
+            text, _, _ = self.variables.text(body, self.view, MAX_DOCUMENT)
             read = heredoc(args, text, names, self.contents)
             rest = self.view.text[self.view.text.rfind("\n", 0, body.start - 1) + 1 : body.start]
-            if not read and base(args[0]) == "cat" and "|" not in rest:
+            if not read and base(args[0]) == "cat" and self._captured(body.start):
+                file_inside(text, "", self.contents)
+            elif not read and base(args[0]) == "cat" and "|" not in rest:
                 lines = range(self.view.place(body.start).line, self.view.place(body.end).line + 1)
                 self.contents.spoken.update(lines)
             return read
@@ -609,9 +671,9 @@ class Unwrapping:
         return args[at:]
 
     def _quoted(self, row: Wrapper, args: list[Word]) -> list[Word] | None:
-        last = args[-1]
-        if len(args) > 1 and re.search(r"\s", last.view.text):
-            self._script(last.view)
+        long = (arg for arg in reversed(args[1:]) if re.search(r"\s", arg.view.text))
+        if (script := next(long, None)) is not None:
+            self._script(script.view)
             return None
         return args[_first(args, 1, row.options) :] if row.options else args
 
@@ -694,7 +756,8 @@ def heredoc(args: list[Word], text: TextView, files: list[str], contents: Conten
     """Read a here-document as what it becomes; False: the command itself still counts."""
     names = [base(arg) for arg in args if not arg.text.startswith("-")]
     program = names[0] if names else ""
-    if files:
+    runs = _PYTHON.fullmatch(program) or _form(program) == "shell"
+    if files and not runs:
         file_inside(text, files[-1], contents)
     elif "tee" in names and len(names) > names.index("tee") + 1:
         file_inside(text, names[names.index("tee") + 1], contents)

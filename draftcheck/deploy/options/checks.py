@@ -85,12 +85,17 @@ def _unless_certain(
 
 
 def _as_note(view: OptionsAtVersion, finding: Finding, when: str) -> Finding:
-    """Nothing stops for it, and nothing is mended: another version may want it as it is."""
+    """Another version may want it as it is."""
     saw = finding.saw.removesuffix(f" in {view.title}")
+    return _noted(replace(finding, saw=saw), f"{when}; which version runs here is not said")
+
+
+def _noted(finding: Finding, why: str) -> Finding:
+    """Nothing stops for it, and nothing is mended."""
     return replace(
         finding,
         severity=Severity.NOTE,
-        saw=f"{saw}: {when}; which version runs here is not said",
+        saw=f"{finding.saw}: {why}",
         changes=tuple(replace(change, safe=False) for change in finding.changes),
     )
 
@@ -138,15 +143,28 @@ def check(setting: GivenOptions, *, speculates: bool) -> list[Finding]:
         found_here += _value(view, entry)
         if not speculates:  # a name that resembles none of the engine's is a fork's own
             found_here = [f for f in found_here if f.rule != "FIL003" or f.changes]
-        # A version that is newer than those read may have the option again, or still.
-        for finding in found_here:
-            soft = not view.sure and not about and view.table.head.names is not None
-            mild = soft and finding.severity is Severity.ERROR
-            seen.append(replace(finding, severity=Severity.WARNING) if mild else finding)
+        seen.extend(found_here)
     seen.extend(_twice(setting) if speculates else ())
     for row in view.table.file.check:
         seen.extend(_together(setting, row))
+    seen = [held(setting, finding) for finding in seen]
     return sorted(seen, key=lambda finding: (finding.place, finding.rule))
+
+
+def held(setting: GivenOptions, finding: Finding) -> Finding:
+    """The same; a note where the engine, or what its version does, is not certain.
+
+    The one gate that every error about a file passes: the engine must be told by more than its
+    options, and the version by the file; _unless_certain lets through what is so in all versions.
+    """
+    view = setting.view
+    if finding.severity is Severity.NOTE:
+        return finding
+    if setting.engine_guessed:
+        return _noted(finding, f"if {view.table.head.engine} gets it: its options alone tell that")
+    if view.told and not view.sure and finding.severity is Severity.ERROR:
+        return _noted(finding, "a newer version runs here, which was not read")
+    return finding
 
 
 def _unsplit(view: OptionsAtVersion, entry: GivenOption, beside: list[GivenOption]) -> Finding:

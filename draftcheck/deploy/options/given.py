@@ -75,6 +75,8 @@ class GivenOptions:
     """These are the keys of a file; the command that names it may give more options."""
     python_arguments: bool = False
     """Keys are arguments of Python: there may be more of them than the command line has."""
+    engine_guessed: bool = False
+    """Only options tell which engine takes them."""
     speculates_always: bool = False
     """The program does nothing but speculate, so no option need ask for it."""
     configs: dict[str, Word] = field(default_factory=dict)
@@ -286,7 +288,7 @@ def option(setting: GivenOptions, key: Word, tree: DocumentTree) -> None:
     dashed = f"--{key.text.replace('_', '-')}"
     spellings = (dashed, f"-{key.text}", key.text)
     known = (n for n in spellings if view.ever(n) or view.option(n) or view.change(n))
-    name = next(known, dashed)
+    name = next(known, None) or _full(view, dashed)  # it becomes a word of the command line
     row = view.meant(name)
     owner = view.table.head.objects[0] if row is not None and row.object else ""
     # What a call returns is not known, unless the engine's own classes are.
@@ -394,7 +396,7 @@ def _of_repo(
         return word
     file = setting.last(f"{which}_file") or (named if which == "draft" else None)
     text = word.text
-    if file is not None and file.text and file.text.endswith(".gguf"):
+    if file is not None and file.text.endswith(".gguf") and not file.text.startswith("/"):
         text = f"{text.partition(':')[0]}/{file.text.removeprefix('./')}"
     elif ":" not in text and repo.option is not None and repo.option.default_tag:
         text = f"{text}:{repo.option.default_tag}"

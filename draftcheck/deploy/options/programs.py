@@ -38,6 +38,8 @@ class StartRow(RuleRow, frozen=True, kw_only=True):
     """It does nothing but speculate: the draft alone switches it on."""
     own: Names = ()
     """Options that it keeps for itself, though the engine has or had some of the same name."""
+    guessed: bool = False
+    """Only options tell the engine: a fork, or a script with options of its own, may get them."""
 
 
 class ProgramRow(StartRow, frozen=True, kw_only=True):
@@ -153,8 +155,7 @@ def table() -> ProgramFile:
 
 def hinted(text: str) -> bool:
     """Whether a text names an engine or speculation at all: a fast look before it is parsed."""
-    lower = text.lower()
-    return any(hint in lower for hint in table().hints)
+    return any(map(text.lower().__contains__, table().hints))  # no generator: it is asked often
 
 
 def hinted_bytes(data: bytes) -> bool:
@@ -165,9 +166,9 @@ def hinted_bytes(data: bytes) -> bool:
         if not any(word in data for word in words if not skipped or skipped not in word):
             return False
     lower = data.lower()
-    if HUGE >= len(data) > LONG and not any(word in lower for word in words + rare):
+    if HUGE >= len(data) > LONG and not any(map(lower.__contains__, words + rare)):
         return False
-    return any(hint in lower for hint in hints)
+    return any(map(lower.__contains__, hints))
 
 
 @cache
@@ -307,7 +308,8 @@ def sign_pattern() -> re.Pattern[str]:
     off = r"[ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)"
     return re.compile(
         rf"(?<![\w-])(?P<option>--(?:{options}))(?![\w-])"
-        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})",
+        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})"
+        rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
 
@@ -319,7 +321,7 @@ def _sign_bytes() -> re.Pattern[bytes]:
 
 def signed(data: bytes) -> bool:
     """Whether a file holds an option or a key that one engine alone has."""
-    fast = any(word in data for word in _sign_words())
+    fast = any(map(data.__contains__, _sign_words()))
     return fast and _sign_bytes().search(data) is not None
 
 
@@ -348,8 +350,9 @@ def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
             target = row.positional if serves else ""
             part = handed or (first == 0 and command.image is None)
             start = StartRow(
-                table=engine, positional=target, letter=row.letter, open=True, part=part
-            )
+                table=engine, positional=target, letter=row.letter, open=True, part=part,
+                guessed=True,
+            )  # fmt: skip
             return start, words[serves[0] + 1 if serves else first :]
     return None
 

@@ -25,19 +25,13 @@ _ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
 _PATTERN = re.compile(r"--[\w-]+(?:\\[sSbdw]|\(\?)")
-_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 _Collection = ast.List | ast.Tuple | ast.Set
 
 
-def is_test(name: str) -> bool:
-    """Whether a program of this path tests others."""
-    return _TEST_FILE.search(name) is not None
-
-
-def quiet(tree: ast.AST, name: str) -> set[int]:
+def quiet(tree: ast.AST, test: bool) -> set[int]:
     """The ids of the nodes of this program that set nothing up."""
     found, off = set[int](), switched_off(tree)
-    waiting: list[tuple[ast.AST, bool]] = [(tree, is_test(name))]
+    waiting: list[tuple[ast.AST, bool]] = [(tree, test)]
     while waiting:
         node, talks = waiting.pop()
         talks = talks or id(node) in off or _talks(node)
@@ -88,7 +82,10 @@ def _talks(node: ast.AST) -> bool:
 def _prose(node: ast.AST) -> bool:
     """A sentence on one line."""
     text = node.value if isinstance(node, ast.Constant) else None
-    return isinstance(text, str) and "\n" not in text.strip() and bool(_SENTENCE.search(text))
+    if not isinstance(text, str) or "\n" in text.strip():
+        return False
+    # A line of a comment, or of a table, that a program writes.
+    return text.startswith(("#", "|")) or _SENTENCE.search(text) is not None
 
 
 def _declared(node: ast.AST) -> Iterator[ast.AST]:
@@ -120,8 +117,17 @@ def _made_elsewhere(name: str, value: ast.expr) -> bool:
 
 def _without_value(nodes: Sequence[ast.expr]) -> Iterator[ast.expr]:
     for at, each in enumerate(nodes):
-        if _is_option(each) and (at + 1 == len(nodes) or _is_option(nodes[at + 1])):
+        following = nodes[at + 1] if at + 1 < len(nodes) else None
+        if _is_option(each) and (
+            following is None or _is_option(following) or _explains(following)
+        ):
             yield each
+
+
+def _explains(node: ast.AST) -> bool:
+    """Whether a text says what an option is for."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and re.fullmatch(r"[A-Z]\S* .*\.", text) is not None
 
 
 def _is_option(node: ast.AST) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from draftcheck.deploy.deployment import DocumentTree
+from draftcheck.deploy.deployment import DocumentTree, plain
 from draftcheck.deploy.syntax.variables import MAX_VALUE
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
@@ -89,6 +89,9 @@ class PythonValues:
         self.arguments: dict[str, ast.expr] = {}
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
+        self.sums: list[tuple[ast.BinOp, PythonScope]] = []
+        """Lists with others behind them."""
+        self.dicts: list[tuple[ast.Dict, PythonScope]] = []
         self.texts: list[tuple[ast.expr, PythonScope]] = []
         self.reading: set[int] = set()
         """Values that are being worked out: one that is made of itself is not known."""
@@ -155,7 +158,7 @@ class PythonValues:
         """The value of an expression, as far as the file tells it."""
         self.steps += 1
         if depth > MAX_DEPTH or self.steps > MAX_STEPS:
-            self.cut = True
+            self.cut = self.cut or self.steps > MAX_STEPS
             return self.unknown(node)
         if isinstance(node, ast.Constant):
             value = node.value
@@ -407,28 +410,6 @@ class PythonValues:
             same = name.text == keyword.arg
             found.append((name.word() if same else self.named(keyword.arg, keyword.value), inner))
         return found
-
-
-def plain(tree: DocumentTree, unknown: list[str], depth: int = 0) -> Any:
-    """The tree as Python values; what is unknown is noted and kept as text."""
-    if depth > MAX_DEPTH:
-        return None
-    if tree.items is not None:
-        return [plain(item, unknown, depth + 1) for item in tree.items]
-    if tree.entries is not None:
-        return {key.text: plain(value, unknown, depth + 1) for key, value in tree.entries}
-    word = tree.word
-    if word is None:
-        return None
-    if word.unknown:
-        unknown.append(word.unknown)
-        return f"${{{word.text}}}"
-    if word.kind == "str":
-        return word.text
-    try:
-        return json.loads(word.text)
-    except ValueError:
-        return word.text
 
 
 _BETWEEN = re.compile(r"(?:\s|\\\r?\n|#[^\n]*|[()])*")

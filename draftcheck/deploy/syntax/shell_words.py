@@ -336,8 +336,9 @@ class Lexer:
         if operator:
             part.operator = operator[0]
             start = name.end() + operator.end()
-            if part.operator[0] == "[" and start != end:
-                part.name, part.known = None, False
+            given = text[start:end].lstrip(":")
+            if part.operator[0] == "[" and start != end and not given.startswith(("+", "-")):
+                part.name, part.known = None, False  # "${A[@]+"${A[@]}"}" is "${A[@]}", if any
             elif part.operator[-1] in "-=+":
                 part.default = self.word(start, depth + 1, end)
 

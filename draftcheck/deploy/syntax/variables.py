@@ -10,7 +10,7 @@ from draftcheck.deploy.syntax.shell_words import RawWord, WordPart
 from draftcheck.deploy.syntax.templates import CUT, HOLE, TOO_LONG
 from draftcheck.deploy.text import TextView, Word, joined
 
-MAX_VALUE = 1 << 14
+MAX_VALUE, MAX_DOCUMENT = 1 << 14, 1 << 20
 _OFF = ("0", "off", "none", "false", "no")
 """Values that switch something off."""
 MAX_EXPORTED = 200
@@ -156,7 +156,9 @@ class Variables:
         word = text.word(place, spelled)
         return [replace(word, unknown=unknown) if unknown else word]
 
-    def text(self, raw: RawWord, view: TextView) -> tuple[TextView, str | None, bool]:
+    def text(
+        self, raw: RawWord, view: TextView, most: int = MAX_VALUE
+    ) -> tuple[TextView, str | None, bool]:
         """The text of a raw word, what in it is unknown, and whether a variable gave some of it."""
         views, unknown, borrowed, length = list[TextView](), None, False, 0
         for part in raw.parts:
@@ -168,7 +170,7 @@ class Variables:
                     held = self.values.get(part.name or "")
                     unknown = TOO_LONG if held and held.cut else unknown or part.view.text
                     piece = part.view.hole(0, len(part.view.text))
-            if piece is not None and length + len(piece.text) <= MAX_VALUE:
+            if piece is not None and length + len(piece.text) <= most:
                 length += len(piece.text)
                 views.append(piece)
             else:
@@ -179,6 +181,9 @@ class Variables:
     def _alone(self, part: WordPart) -> list[Word] | None:
         """The words of a variable that is a word of its own; None: not known."""
         value = self.values.get(part.name or "")
+        if part.operator.endswith("+") and part.default is not None:
+            off = value is not None and value.empty and not value.branch
+            return [] if off else self._if_set(part.default, part)
         if value is not None and value.items is not None and part.operator in ("", "[@]", "[*]"):
             return list(value.items) if part.operator or part.name == "@" else value.items[:1]
         view = self._value(part)
@@ -189,6 +194,22 @@ class Variables:
         maybe = value is not None and value.branch
         found = (view.slice(*match.span()).word() for match in re.finditer(r"\S+", view.text))
         return [replace(word, maybe=True) if maybe else word for word in found]
+
+    def _if_set(self, default: RawWord, part: WordPart) -> list[Word]:
+        """${X:+--option "$X"}: words that are given where X is."""
+        pieces = list[list[WordPart]]([[]])
+        for each in default.parts:
+            blank = not each.quoted and each.known and not each.name and each.view.text.isspace()
+            if blank and not part.quoted:
+                pieces.append([])
+            else:
+                pieces[-1].append(each)
+        found = list[Word]()
+        for piece in filter(None, pieces):
+            text, unknown, _ = self.text(RawWord(piece, 0, 0), part.view)
+            word = replace(text.word(), raw=None, maybe=True)
+            found.append(replace(word, unknown=unknown) if unknown else word)
+        return found
 
     def _value(self, part: WordPart) -> TextView | None:
         if part.name is None:

@@ -1,4 +1,4 @@
-"""draftcheck.toml -> a tree with the line of every setting. The values are tomllib's own."""
+"""TOML -> a tree with the line of every setting. The values are tomllib's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tomllib
 from typing import Any
 
 from draftcheck.deploy.deployment import Contents, DocumentTree
+from draftcheck.deploy.kinds import containers
 from draftcheck.deploy.text import TextView, Word
 from draftcheck.values.findings import FilePlace
 
@@ -22,10 +23,24 @@ _Path = tuple[str | int, ...]
 
 
 def read(view: TextView, contents: Contents) -> None:
+    """The commands that a TOML file describes."""
+    tree = _parse(view, contents)
+    if tree is not None:
+        containers.walk(containers.ContainerReader(contents), tree)
+    contents.troubles.clear()
+
+
+def read_manifest(view: TextView, contents: Contents) -> None:
     """One document of kind manifest, or why it is not TOML."""
+    tree = _parse(view, contents)
+    if tree is not None:
+        contents.document("manifest", tree)
+
+
+def _parse(view: TextView, contents: Contents) -> DocumentTree | None:
     try:
         values = tomllib.loads(view.text.replace("\r\n", "\n"))
-        tree = _tree(view, values, (), _places(view), view.place(0, 0))
+        return _tree(view, values, (), _places(view), view.place(0, 0))
     except tomllib.TOMLDecodeError as error:
         found, at = _ERROR.search(str(error)), len(view.text)
         if found and found[1]:
@@ -34,14 +49,11 @@ def read(view: TextView, contents: Contents) -> None:
             at = min(starts[line - 1] + column - 1, len(view.text))
         why = _ERROR.sub("", str(error)).strip()
         contents.trouble(view.place(at, at), f"not TOML: {why}")
-        return
     except RecursionError:
         contents.trouble(view.place(0, 0), "not TOML: nested too deeply")
-        return
     except ValueError:  # Python reads no number of more than 4,300 digits
         contents.trouble(view.place(0, 0), "not TOML: a number has too many digits")
-        return
-    contents.document("manifest", tree)
+    return None
 
 
 def _places(view: TextView) -> dict[_Path, tuple[int, int, int, int]]:
