@@ -170,8 +170,9 @@ def test_recommend_and_publish_print_the_same_kind(
 OURS = re.compile(r"draftcheck (?:pair|recommend|trial|gate|lock|inspect|known|probe) [^`\n]+")
 
 
-def test_our_own_commands_are_ours(run: Run, tmp_path: Path) -> None:
+def test_our_own_commands_are_ours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What reports tell people to run next is taken by our own parser."""
+    monkeypatch.setenv("COLUMNS", "200")  # no command is broken over two lines
     told = [
         run("known", "Qwen/Qwen3-32B").out,
         run("known", "nobody/knows-this").out,
