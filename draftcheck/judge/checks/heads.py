@@ -100,18 +100,29 @@ def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
     return fail(f"the head does not state {missing[0]}") if missing else ok(f"stated: {words}")
 
 
-def head_width(pair: JudgedPair, *, own: bool = False, format: str = "") -> CheckOutcome:
+def head_width(
+    pair: JudgedPair,
+    *,
+    own: bool = False,
+    format: str = "",
+    unread_classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when the head was made for hidden states of another width.
 
     own: the engine takes the head's own width for it, whatever the head declares; format: only
-    heads in a gguf file, or in a folder.
+    heads in a gguf file, or in a folder; unread_classes: these take the target's width, so a
+    narrower head may fit.
     """
     _in_format(pair, format)
     head = head_of(pair)
     wanted = needed(_width(head, own), WIDTHS_UNREAD)
     given = needed(pair.target.config.hidden, WIDTHS_UNREAD)
     words = f"the head reads hidden states of width {wanted:,}, the target's are {given:,} wide"
-    return ok(words) if wanted == given else fail(words)
+    if wanted == given:
+        return ok(words)
+    if _is_class(pair.drafter, unread_classes or []):
+        return unknown(f"{words}, or as wide: its class takes the width from the target")
+    return fail(words)
 
 
 def _in_format(pair: JudgedPair, format: str) -> None:

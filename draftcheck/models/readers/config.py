@@ -103,6 +103,7 @@ def from_dict(
     context = number(*CONTEXT_KEYS)
     given = (part.get(name) for name in ("rope_scaling", "rope_parameters"))
     ropes = [rope for rope in given if isinstance(rope, dict)]
+    rope_keys = set().union(*ropes)
     scaling = [r for r in ropes if r.get("rope_type", r.get("type")) not in (None, "default")]
     rope = None
     if scaling:
@@ -150,7 +151,8 @@ def from_dict(
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
         pad_token_id=_id(both, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
-        mrope=any("mrope_section" in rope for rope in ropes),
+        # xdrope_section is HunYuan-VL's name for it; only newer engines take the two for one.
+        mrope="mrope_section" in rope_keys or (None if "xdrope_section" in rope_keys else False),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
         mtp_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
