@@ -196,10 +196,20 @@ def no_mrope(pair: JudgedPair) -> CheckOutcome:
     return fail("the draft has an mrope_section") if mrope else ok("no M-RoPE in the draft")
 
 
-def draft_tensor_parallel(pair: JudgedPair, *, one: bool, target: bool) -> CheckOutcome:
-    """Fail when the draft's own tensor parallel size is neither of the allowed values."""
-    size = applies(pair.setup.draft_tensor_parallel, "no tensor parallel size asked for the draft")
-    ours = pair.setup.tensor_parallel or 1
+def draft_tensor_parallel(
+    pair: JudgedPair, *, one: bool, target: bool, inherits: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the draft's own tensor parallel size is neither of the allowed values.
+
+    inherits: only drafts of these types, which take the target's size where they have none.
+    """
+    size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
+    if inherits is not None:
+        name = whole_type(pair.drafter.config)
+        size = applies(size or pair.setup.tensor_parallel, "no tensor parallelism asked for")
+        if needed(name, "the draft's model_type was not read") not in inherits:
+            return not_applicable(f"the draft's model_type is {name}")
+    size = applies(size, "no tensor parallel size asked for the draft")
     allowed = ([1] if one else []) + ([ours] if target else [])
     words = f"draft tensor parallel size {size}, target {ours}"
     return ok(words) if size in allowed else fail(words)
