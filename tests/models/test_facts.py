@@ -377,6 +377,26 @@ def test_context_with_rope_scaling(change: dict, context: int, tmp_path: Path) -
     assert read(make.folder(tmp_path / "a", config=change)).config.scaled_context == context
 
 
+@pytest.mark.parametrize(
+    ("section", "mrope"), [("mrope_section", True), ("xdrope_section", None), ("factor", False)]
+)
+def test_a_section_under_its_older_name_is_not_called_mrope(
+    section: str, mrope: bool | None, tmp_path: Path
+) -> None:
+    config = {"rope_scaling": {"type": "dynamic", section: [16, 24, 24]}}
+    assert read(make.folder(tmp_path / "a", config=config)).config.mrope is mrope
+
+
+@pytest.mark.parametrize(
+    ("part", "layers"), [({"num_nextn_predict_layers": 2}, 2), ({}, None), ([1], None)]
+)
+def test_a_number_of_mtp_layers_in_a_part_of_its_own(
+    part: object, layers: int | None, tmp_path: Path
+) -> None:
+    config = {"mtp_config": part}
+    assert read(make.folder(tmp_path / "a", config=config)).config.mtp_layers == layers
+
+
 def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
     inner = {"vocab_size": 999, "model_type": "gemma3_text", "num_attention_heads": 8}
     config = {"text_config": inner, "vision_config": {}, "model_type": "gemma3"}

@@ -9,7 +9,7 @@ not apply; where the files were not read, it is unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from draftcheck.judge.checks.listed import in_window, is_listed, quant_method, whole_type
@@ -100,18 +100,29 @@ def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
     return fail(f"the head does not state {missing[0]}") if missing else ok(f"stated: {words}")
 
 
-def head_width(pair: JudgedPair, *, own: bool = False, format: str = "") -> CheckOutcome:
+def head_width(
+    pair: JudgedPair,
+    *,
+    own: bool = False,
+    format: str = "",
+    unread_classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when the head was made for hidden states of another width.
 
     own: the engine takes the head's own width for it, whatever the head declares; format: only
-    heads in a gguf file, or in a folder.
+    heads in a gguf file, or in a folder; unread_classes: these take the target's width, so a
+    narrower head may fit.
     """
     _in_format(pair, format)
     head = head_of(pair)
     wanted = needed(_width(head, own), WIDTHS_UNREAD)
     given = needed(pair.target.config.hidden, WIDTHS_UNREAD)
     words = f"the head reads hidden states of width {wanted:,}, the target's are {given:,} wide"
-    return ok(words) if wanted == given else fail(words)
+    if wanted == given:
+        return ok(words)
+    if _is_class(pair.drafter, unread_classes or []):
+        return unknown(f"{words}, or as wide: its class takes the width from the target")
+    return fail(words)
 
 
 def _in_format(pair: JudgedPair, format: str) -> None:
@@ -788,21 +799,22 @@ def _family(config: ConfigFacts) -> tuple[str | None, ...]:
     return whole_type(config), *(config.architectures or ())[:1]
 
 
+def _is_family(config: ConfigFacts, windows: Mapping[str, str], setup: EngineSetup) -> bool:
+    return any(is_listed(name, windows, setup) for name in _family(config))
+
+
 def _looked_for(config: ConfigFacts, setup: EngineSetup, table: str) -> str:
     """The way in which the class asks for its weights; empty where it does not."""
     ways = setup.tables[table].looks_for_weights.items()
-    names = _family(config)
-    return next((w for w, rows in ways if any(is_listed(n, rows, setup) for n in names)), "")
+    return next((way for way, rows in ways if _is_family(config, rows, setup)), "")
 
 
 def _loader_asks(
     facts: ModelFacts, setup: EngineSetup, table: str | None, tracked: dict[str, str]
 ) -> bool | None:
     """Whether the loader asks which weights were read; None where that was not found out."""
-    if table is not None:
-        silent = setup.tables[table].reports_nothing
-        if any(is_listed(name, silent, setup) for name in _family(facts.config)):
-            return False
+    if table and _is_family(facts.config, setup.tables[table].reports_nothing, setup):
+        return False
     if method := quant_method(facts):
         return is_listed(method, tracked, setup)
     # The quantisation may stand in another file, such as hf_quant_config.json.
@@ -839,21 +851,33 @@ def mtp_layers_exist(
 
 
 def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
-    """Fail when the config of a type with MTP layers says that it has none."""
-    config = pair.drafter.config
+    """Fail when the config of a type with MTP layers comes to none, and is not refused before."""
+    config, rows = pair.drafter.config, pair.setup.tables[table]
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {pair.drafter_side}'s model_type was not read")
     listed = next(_listed(config, pair.setup, table), None)
-    if listed is None or _fixed_layers(config, pair.setup, table) is not None:
+    fixed = _fixed_layers(config, pair.setup, table)
+    if listed is None or fixed or _is_family(config, rows.refused_first, pair.setup):
         return not_applicable("no number of MTP layers is taken from the config")
     words = f"the {pair.drafter_side}'s {listed}"
-    return fail(f"{words}, with 0 MTP layers") if config.mtp_layers == 0 else ok(words)
+    number = config.mtp_layers
+    if number is None:
+        usual = 0 if _is_family(config, rows.zero_unless_stated, pair.setup) else None
+        number = config.sizes.get("num_mtp_modules", usual)
+    if number != 0 or _number_unseen(config, pair.setup, table):
+        return ok(words)
+    return fail(f"{words}, with 0 MTP layers")
+
+
+def _number_unseen(config: ConfigFacts, setup: EngineSetup, table: str) -> bool:
+    """Whether the number of MTP layers stands in a part of the config that is not looked at."""
+    nested = config.outer_type not in (None, config.model_type)
+    return nested and _is_family(config, setup.tables[table].number_at_root, setup)
 
 
 def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | None:
     """The number of MTP layers that the engine takes for this family, whatever the config says."""
-    listed = (is_listed(name, setup.tables[table].one_layer, setup) for name in _family(config))
-    return 1 if any(listed) else None
+    return 1 if _is_family(config, setup.tables[table].one_layer, setup) else None
 
 
 def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -948,9 +972,11 @@ def own_layers_divide(
         single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)
         if single is not one_token:
             return not_applicable(f"model_type is {whole_type(config)}")
+        if _number_unseen(config, pair.setup, table):
+            layers = None
         layers = 1 if single else _fixed_layers(config, pair.setup, table) or layers
         if layers is None and next(_listed(config, pair.setup, table), None):
-            return ok(f"{tokens} draft tokens, no number of MTP layers stated")
+            return ok(f"{tokens} draft tokens, no number of MTP layers stated where it is read")
     layers = needed(layers, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"
     return fail(words) if tokens > layers and (at_most or tokens % layers) else ok(words)

@@ -19,7 +19,7 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     unknown,
 )
-from draftcheck.values.facts import ModelFacts
+from draftcheck.values.facts import ConfigFacts, ModelFacts
 from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
@@ -152,19 +152,31 @@ def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
     return fail(f"{side} is multimodal") if multimodal else ok(f"{side} is text only")
 
 
-def one_kind_of_cache(pair: JudgedPair, *, mixed: list[str]) -> CheckOutcome:
+def one_kind_of_cache(pair: JudgedPair, *, mixed: list[str], latent: str) -> CheckOutcome:
     """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
 
-    mixed: model types that do so without listing their layers.
+    mixed: model types that do so without listing their layers; latent: versions in which such a
+    draft may share one cache beside a target with latent attention. A target that mixes kinds may
+    split any draft: that depends on counts, sizes and the backend.
     """
-    kinds = pair.drafter.config.layer_kinds
-    model_type = needed(pair.drafter.config.model_type, "the draft's layers were not read")
-    if kinds is None and model_type in mixed:
-        return fail(f"the draft's model_type {model_type} mixes sliding and full attention")
-    distinct = sorted(set(kinds or ()))
-    if len(distinct) > 1:
-        return fail(f"the draft mixes layers: {', '.join(distinct)}")
+    draft, target = pair.drafter.config, pair.target.config
+    needed(draft.model_type, "the draft's layers were not read")
+    if kinds := _mixed_kinds(draft, mixed):
+        words = f"the draft mixes layers: {kinds}"
+        if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
+            return unknown(f"{words}; beside latent attention they may share one cache")
+        return fail(words)
+    if kinds := _mixed_kinds(target, mixed):
+        return unknown(f"the target mixes layers ({kinds}), which may split those of the draft")
     return ok("all layers of the draft are of one kind")
+
+
+def _mixed_kinds(config: ConfigFacts, mixed: list[str]) -> str:
+    """The kinds of layers, or the type that mixes them; empty where there is one kind."""
+    if config.layer_kinds is None and config.model_type in mixed:
+        return f"model_type {config.model_type}"
+    kinds = sorted(set(config.layer_kinds or ()))
+    return ", ".join(kinds) if len(kinds) > 1 else ""
 
 
 def single_rank(pair: JudgedPair) -> CheckOutcome:
@@ -196,10 +208,20 @@ def no_mrope(pair: JudgedPair) -> CheckOutcome:
     return fail("the draft has an mrope_section") if mrope else ok("no M-RoPE in the draft")
 
 
-def draft_tensor_parallel(pair: JudgedPair, *, one: bool, target: bool) -> CheckOutcome:
-    """Fail when the draft's own tensor parallel size is neither of the allowed values."""
-    size = applies(pair.setup.draft_tensor_parallel, "no tensor parallel size asked for the draft")
-    ours = pair.setup.tensor_parallel or 1
+def draft_tensor_parallel(
+    pair: JudgedPair, *, one: bool, target: bool, inherits: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the draft's own tensor parallel size is neither of the allowed values.
+
+    inherits: only drafts of these types, which take the target's size where they have none.
+    """
+    size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
+    if inherits is not None:
+        name = whole_type(pair.drafter.config)
+        size = applies(size or pair.setup.tensor_parallel, "no tensor parallelism asked for")
+        if needed(name, "the draft's model_type was not read") not in inherits:
+            return not_applicable(f"the draft's model_type is {name}")
+    size = applies(size, "no tensor parallel size asked for the draft")
     allowed = ([1] if one else []) + ([ours] if target else [])
     words = f"draft tensor parallel size {size}, target {ours}"
     return ok(words) if size in allowed else fail(words)

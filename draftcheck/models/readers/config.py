@@ -55,9 +55,10 @@ SIZES = (
     "state_size", "mamba_num_heads", "mamba_head_dim", "n_groups", "mamba_n_groups",
     "conv_kernel", "mamba_d_conv", "mamba_n_heads", "mamba_d_head", "mamba_d_state",
     "mamba_d_ssm", "mamba_expand", "expand", "attn_layer_period", "attn_layer_offset",
-    "attn_layer_indices", "conv_L_cache", "full_attn_idxs",
+    "attn_layer_indices", "conv_L_cache", "full_attn_idxs", "num_mtp_modules",
     "max_sequence_length", "model_max_length", "seq_length", "max_seq_len",
 )  # fmt: skip
+MTP_NUMBERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = (
@@ -103,6 +104,8 @@ def from_dict(
     context = number(*CONTEXT_KEYS)
     given = (part.get(name) for name in ("rope_scaling", "rope_parameters"))
     ropes = [rope for rope in given if isinstance(rope, dict)]
+    rope_keys = set().union(*ropes)
+    inkling = nested if isinstance(nested := config.get("mtp_config"), dict) else {}
     scaling = [r for r in ropes if r.get("rope_type", r.get("type")) not in (None, "default")]
     rope = None
     if scaling:
@@ -150,10 +153,11 @@ def from_dict(
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
         pad_token_id=_id(both, "pad_token_id"),
         generation_eos_ids=_ids(generation, "eos_token_id"),
-        mrope=any("mrope_section" in rope for rope in ropes),
+        # xdrope_section is HunYuan-VL's name for it; only newer engines take the two for one.
+        mrope="mrope_section" in rope_keys or (None if "xdrope_section" in rope_keys else False),
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
-        mtp_layers=number("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
+        mtp_layers=first_integer((part, inkling), *MTP_NUMBERS),
         sizes={name: _kept(both[name]) for name in SIZES if name in both},  # null ones, too
         origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
     )
