@@ -56,9 +56,9 @@ def test_a_card_that_is_right(publish: Publish) -> None:
     assert ran.code == 0, ran.out
     assert ran.json["findings"] == [] and ran.json["errors"] == 0
     since = {one["engine"]: one["since"] for one in ran.json["engines"]}
-    assert since["vllm"] == "0.9.1"  # eagle3 came with 0.8.5, 0.9.0 lost its vocabulary (VLL171)
+    assert since["vllm"] == "0.10.2"  # its class is registered from there on (VLL193)
     block = ran.json["card_block"]
-    assert "| vLLM | 0.9.1 | eagle3 |" in block and "vllm serve" in block
+    assert "| vLLM | 0.10.2 | eagle3 |" in block and "vllm serve" in block
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,17 @@ DSPARK = {
     "architectures": ["Qwen3DSparkModel"], "markov_rank": 8, "markov_head_type": "vanilla",
 }  # fmt: skip
 ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
-    ("eagle3", {}, "eagle3", {"vllm": "0.9.1", "sglang": "0.5.2", "llama.cpp": "b9606"}),
+    ("eagle3", {}, "eagle3", {"vllm": "0.10.2", "sglang": "0.5.2", "llama.cpp": "b9606"}),
     ("dflash", {}, "dflash", {"vllm": "0.20.0", "sglang": "0.5.11", "llama.cpp": "b9831"}),
     ("medusa", {}, "medusa", {"vllm": "0.25.0", "sglang": None}),
     ("dflash", DSPARK, "dspark", {"vllm": "0.25.0", "sglang": "0.5.16", "llama.cpp": "b10163"}),
     ("dflash", {"speculators_model_type": "dflash2"}, "dflash2", {"vllm": "0.29.0"}),
-    ("eagle3", {"model_type": "eagle"}, "eagle", {"vllm": "0.5.5", "sglang": "0.5.2"}),
+    (
+        "eagle3",
+        {"model_type": "eagle", "architectures": ["LlamaForCausalLM"]},
+        "eagle",
+        {"vllm": "0.5.5", "sglang": None},
+    ),
     # Configs of these kinds over the weights of others: no engine takes them.
     ("eagle3", {"speculators_model_type": "peagle"}, "peagle", {"vllm": None}),
     ("eagle3", {"model_type": "gemma4_assistant"}, "mtp", {"vllm": None, "transformers": None}),

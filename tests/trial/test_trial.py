@@ -67,10 +67,9 @@ def test_prediction_is_what_a_real_run_counts(prompts: Path) -> None:
     texts = backend.generate(load(prompts)[:4], options)
     told = simulate.lengths(line_up(backend.read(texts, options), first=0))
     for g in range(1, 9):
-        runs = [backend.assist(text, g, options) for text in texts]
-        assert all((run[0] == text.tokens).all() for run, text in zip(runs, texts, strict=True))
-        real = sum(len(run[0]) for run in runs) / sum(run[1] for run in runs)
-        assert real == pytest.approx(told[g].tokens_per_pass, rel=0.01), g
+        run = backend.verify(texts, g, options)
+        assert run.identical_output
+        assert run.tokens_per_pass == pytest.approx(told[g].tokens_per_pass, rel=0.01), g
 
 
 def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
@@ -86,8 +85,7 @@ def test_sampled_prediction_is_what_real_runs_come_to(prompts: Path) -> None:
         seeded = replace(options, seed=seed)
         texts = backend.generate(load(prompts), seeded)
         traces += backend.read(texts, seeded)
-        runs = [backend.assist(text, 3, seeded) for text in texts]
-        real.append(sum(len(run[0]) for run in runs) / sum(run[1] for run in runs))
+        real.append(backend.verify(texts, 3, seeded).tokens_per_pass)
     told = passes.sampled_lengths(traces, 3, first=0)[3]
     low, high = answers.interval(told.tokens, told.passes) or (0.0, 0.0)
     assert low * 0.95 <= sum(real) / len(real) <= high * 1.05
