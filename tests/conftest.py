@@ -97,7 +97,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        if make_schemas.SHAPES and "json" in arguments and captured.out.startswith("{"):
+        if (
+            "--watch" not in arguments
+            and make_schemas.SHAPES
+            and "json" in arguments
+            and captured.out.startswith("{")
+        ):
             make_schemas.remember(str(arguments[0]), json.loads(captured.out))
         return Ran(code, captured.out, captured.err)
 

@@ -220,8 +220,8 @@ class Hub:
     def env(self, home: Path, token: str | None = None, **more: str) -> dict[str, str]:
         """An environment for a subprocess whose Hub this is and whose caches are in home."""
         kept = {
-            name: value
-            for name, value in os.environ.items()
+            name: os.environ.get(name, "")  # pytest's own come and go
+            for name in list(os.environ)
             if not name.startswith(("HF_", "HUGGING", "XDG_", "DRAFTCHECK_", "OLLAMA"))
             and not name.lower().endswith("_proxy")
         }

@@ -39,12 +39,16 @@ def written(site: SiteData, folder: Path) -> Written:
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """Few targets, hostile names among them, every draft held against every target."""
-    return written(make(6, 48), tmp_path_factory.mktemp("small"))
+    with pytest.MonkeyPatch.context() as patch:  # links lead to the Hub, whoever asks first
+        patch.delenv("HF_ENDPOINT", raising=False)
+        return written(make(6, 48), tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """18 x 300, each pair judged on every engine."""
     site, folder = make(18, 300), tmp_path_factory.mktemp("large")
-    pages.write(site, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HF_ENDPOINT", raising=False)
+        pages.write(site, folder)
     return Written(site, folder, folder)
