@@ -320,24 +320,29 @@ def head_ids_mapped(
     padded: bool = False,
     kept: bool = True,
     within: bool = False,
+    asked: bool = False,
+    or_vocab: bool = False,
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
     classes, unless_classes: only heads of these classes, or only the others; the speculators
     format counts as the class that an engine builds for it. smaller: a larger vocabulary is fine;
     padded: and so is one that lacks nothing but rows without a token; kept: false where the engine
-    makes nothing of a table; within: the engine compares two numbers of the head's own config.
+    makes nothing of a table; within: the engine compares two numbers of the head's own config;
+    asked: it asks for the table whatever the numbers are; or_vocab: where the head states none of
+    its own, its vocab_size counts.
     """
     head = head_of(pair)
     built = head.form == "speculators" or _is_class(pair.drafter, classes or [])
     if (classes and not built) or _is_class(pair.drafter, unless_classes or []):
         return not_applicable("the draft is of another class")
     none = ok("the head has no vocabulary of its own")
-    own = _stated(head, head.draft_vocab, none, VOCABULARIES_UNREAD)
+    stated = head.vocab if or_vocab and head.draft_vocab is None else head.draft_vocab
+    own = _stated(head, stated, none, VOCABULARIES_UNREAD)
     whole = head.vocab if within else pair.target.config.vocab_size
     target = needed(whole, VOCABULARIES_UNREAD)
     words = f"draft_vocab_size {own:,}, {'vocab_size' if within else 'target'} {target:,}"
-    if own == target or (smaller and own > target):
+    if not asked and (own == target or (smaller and own > target)):
         return ok(words)
     if not kept:
         return fail(words)

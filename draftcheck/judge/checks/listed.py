@@ -99,11 +99,17 @@ def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome
 
 
 def target_architecture_in(
-    pair: JudgedPair, *, able: dict[str, str], unable: list[str], heads: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    able: dict[str, str],
+    unable: list[str],
+    heads: list[str] | None = None,
+    registered: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others.
 
-    heads: kinds of draft that do not ask it.
+    heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
+    these; without one it may run them by another one.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
@@ -111,7 +117,10 @@ def target_architecture_in(
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
     if name in able:
-        return fail(f"{seen.saw}: from {able[name]}")
+        words = f"{seen.saw}: from {able[name]}"
+        if name in (registered or {}) and not is_listed(name, registered or {}, pair.setup):
+            return unknown(f"{words}; this version has no class of that name")
+        return fail(words)
     return unknown(f"{seen.saw}: not in the rulebook's list")
 
 
