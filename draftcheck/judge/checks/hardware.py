@@ -205,14 +205,15 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
     for side, facts in pair.sides:
         quantization = facts.config.quantization or {}
         method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, float8-float8 …: weights and activations of compressed-tensors groups.
+        # int4, int8-int8, mxfp4 …: weights and activations of compressed-tensors groups.
         groups = quantization.get("config_groups")
         schemes = set()
         for group in groups.values() if isinstance(groups, dict) else ():
             if isinstance(group, dict):
                 parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
                 schemes.add("-".join(filter(None, parts)))
-        names = [*sorted(schemes), str(quantization.get("quant_algo") or "").lower()]
+        named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
+        names = [*sorted(schemes), *named]
         exact = [f"{method}/{name}" for name in names if name]
         found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
         for kind in exact if any(found[kind] for kind in exact) else [method]:
@@ -223,7 +224,9 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
 def _scheme(part: object) -> str:
     if not isinstance(part, dict):
         return ""
-    return f"{str(part.get('type') or 'int')[:8]}{str(part.get('num_bits') or '')[:4]}"
+    name = f"{str(part.get('type') or 'int')[:8]}{str(part.get('num_bits') or '')[:4]}"
+    # The size of the groups tells MXFP4 (32) from NVFP4 (16).
+    return "mxfp4" if name == "float4" and part.get("group_size") == 32 else name
 
 
 def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) -> str | None:
