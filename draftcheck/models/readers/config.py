@@ -66,6 +66,7 @@ KEPT_QUANT_KEYS = (
     "fmt", "format", "version", "load_in_4bit", "_load_in_4bit",
 )  # fmt: skip
 MOST_GROUPS = 100
+GROUP_NUMBERS = ("type", "num_bits", "group_size")
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
@@ -248,4 +249,4 @@ def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
 def _numbers(part: object) -> dict[str, Any] | None:
     if not isinstance(part, dict):
         return None
-    return {key: part[key] for key in ("type", "num_bits") if isinstance(part.get(key), str | int)}
+    return {key: part[key] for key in GROUP_NUMBERS if isinstance(part.get(key), str | int)}
