@@ -833,13 +833,15 @@ def mtp_layers_exist(
     table: str | None = None,
     unstated: list[str] | None = None,
     heads: list[str] | None = None,
+    unread: list[str] | None = None,
     format: str = "",
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
     unstated: architectures with such layers whose config need not state how many; heads: other
-    kinds of draft that run the same way; format: only drafts in a gguf file, or in a folder.
+    kinds of draft that run the same way; unread: kinds that are loaded in another way; format: only
+    drafts in a gguf file, or in a folder.
     """
     _in_format(pair, format)
     facts, side = pair.drafter, pair.drafter_side
@@ -852,7 +854,8 @@ def mtp_layers_exist(
         return ok(f"the {side}'s {listed}")
     if set(unstated or ()) & set(facts.config.architectures or ()):
         needed(_mtp_present(facts), UNCOUNTED)
-    return fail(f"the {side} is: {role}, without MTP layers")
+    words = f"the {side} is: {role}, without MTP layers"
+    return unknown(words) if role in (unread or ()) else fail(words)
 
 
 def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -911,7 +914,7 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
         for known in filter(None, (name, *(config.architectures or ()))):
             if known in part:  # this version is too old for it
                 return fail(f"{words}: from {part[known].split()[0]}")
-    if facts.role == "full" and not (head and (head.mtp_promised or head.mtp_present)):
+    if facts.role not in (None, "mtp") and not (head and (head.mtp_promised or head.mtp_present)):
         return not_applicable(f"the {side} has no MTP layers")
     return fail(words)
 
