@@ -965,15 +965,24 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
 
 
 def own_layers_divide(
-    pair: JudgedPair, *, at_most: bool, table: str | None = None, one_token: bool = False
+    pair: JudgedPair,
+    *,
+    at_most: bool,
+    table: str | None = None,
+    one_token: bool = False,
+    types: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
     at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
     number the engine fixes, or does not ask for where the config states none. one_token: only the
-    families that draft one token, however many layers there are; otherwise only the others.
+    families that draft one token, however many layers there are; otherwise only the others. types:
+    only models of these types.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
+    name = whole_type(pair.drafter.config)
+    if types is not None and needed(name, "model_type was not read") not in types:
+        return not_applicable(f"model_type is {name}")
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
         single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)
