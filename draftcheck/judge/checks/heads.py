@@ -535,13 +535,15 @@ def draft_tokens_within_block(
     *,
     whole: bool = False,
     over: int | None = None,
+    multiples: bool = False,
     classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when more tokens are asked for than the head was made to propose at once.
 
     whole: fewer fail too; over: the engine's option counts the last token too, and may be the
-    block size and this; classes, unless_classes: only heads of these classes, or the others.
+    block size and this; multiples: the engine takes multiples of the block size as well; classes,
+    unless_classes: only heads of these classes, or the others.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
     if classes is not None:
@@ -549,6 +551,10 @@ def draft_tokens_within_block(
     alien = classes is not None and not _is_class(pair.drafter, classes)
     if alien or _is_class(pair.drafter, unless_classes or []):
         return not_applicable("the draft is of another class")
+    if multiples:
+        size = _stated(head, head.block_size, not_applicable("no block size"), BLOCK_UNREAD)
+        words = f"{tokens} draft tokens, block size {size}"
+        return fail(words) if tokens > size > 0 and tokens % size else ok(words)
     if over is not None:
         unstated = not_applicable("the head states no block size")
         most = _stated(head, head.block_size, unstated, BLOCK_UNREAD) + over
@@ -709,16 +715,16 @@ def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOut
 
 
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
-    """Fail when the target's config comes to no MTP layers.
+    """Fail when the config of the model with the layers, the target or a draft, comes to none.
 
     defaults: model_type -> how many there are where config.json does not say.
     """
-    config = pair.target.config
-    name = needed(config.model_type, "the target's model_type was not read")
+    config, side = pair.drafter.config, pair.drafter_side
+    name = needed(config.model_type, f"the {side}'s model_type was not read")
     if name not in defaults:
-        return not_applicable(f"target model_type is {name}")
+        return not_applicable(f"{side} model_type is {name}")
     stated = config.mtp_layers if config.mtp_layers is not None else int(defaults[name])
-    words = f"the target's config comes to {stated} MTP layers"
+    words = f"the {side}'s config comes to {stated} MTP layers"
     return ok(words) if stated else fail(words)
 
 
@@ -912,8 +918,9 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     parts = (rows.types, rows.ready, rows.with_layers, rows.architectures, rows.text_part)
     for part in parts:
         for known in filter(None, (name, *(config.architectures or ()))):
-            if known in part:  # this version is too old for it
-                return fail(f"{words}: from {part[known].split()[0]}")
+            if known in part:  # this version is too old for it, or too new
+                since, *until = part[known].split()
+                return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
     if facts.role not in (None, "mtp") and not (head and (head.mtp_promised or head.mtp_present)):
         return not_applicable(f"the {side} has no MTP layers")
     return fail(words)
@@ -966,15 +973,24 @@ def mtp_type_readable(pair: JudgedPair, *, readable: dict[str, str]) -> CheckOut
 
 
 def own_layers_divide(
-    pair: JudgedPair, *, at_most: bool, table: str | None = None, one_token: bool = False
+    pair: JudgedPair,
+    *,
+    at_most: bool,
+    table: str | None = None,
+    one_token: bool = False,
+    types: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
     at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
     number the engine fixes, or does not ask for where the config states none. one_token: only the
-    families that draft one token, however many layers there are; otherwise only the others.
+    families that draft one token, however many layers there are; otherwise only the others. types:
+    only models of these types.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
+    name = whole_type(pair.drafter.config)
+    if types is not None and needed(name, "model_type was not read") not in types:
+        return not_applicable(f"model_type is {name}")
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
         single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)

@@ -209,17 +209,25 @@ def no_mrope(pair: JudgedPair) -> CheckOutcome:
 
 
 def draft_tensor_parallel(
-    pair: JudgedPair, *, one: bool, target: bool, inherits: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    one: bool,
+    target: bool,
+    inherits: list[str] | None = None,
+    named: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values.
 
-    inherits: only drafts of these types, which take the target's size where they have none.
+    inherits: only drafts of these types (empty: of any), or with one of the words in named in
+    their name, which take the target's size where they have none.
     """
     size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
     if inherits is not None:
-        name = whole_type(pair.drafter.config)
         size = applies(size or pair.setup.tensor_parallel, "no tensor parallelism asked for")
-        if needed(name, "the draft's model_type was not read") not in inherits:
+        by_name = any(word in pair.drafter.called.lower() for word in named or ())
+        name = whole_type(pair.drafter.config)
+        listed = by_name or not inherits
+        if not listed and needed(name, "the draft's model_type was not read") not in inherits:
             return not_applicable(f"the draft's model_type is {name}")
     size = applies(size, "no tensor parallel size asked for the draft")
     allowed = ([1] if one else []) + ([ours] if target else [])
