@@ -114,9 +114,9 @@ def target_architecture_in(
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
     head = pair.drafter.head
-    if head is not None and head.use_aux_hidden_state is False and last_states is not None:
-        if in_window(last_states, pair.setup):
-            return ok("the head reads the last states alone")
+    alone = head is not None and head.use_aux_hidden_state is False
+    if alone and last_states is not None and in_window(last_states, pair.setup):
+        return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
