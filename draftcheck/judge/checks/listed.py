@@ -105,14 +105,20 @@ def target_architecture_in(
     unable: list[str],
     heads: list[str] | None = None,
     registered: dict[str, str] | None = None,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others.
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
-    these; without one it may run them by another one.
+    these; without one it may run them by another one; last_states: in these versions a head that
+    reads the last states alone does not ask it either.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
+    head = pair.drafter.head
+    alone = head is not None and head.use_aux_hidden_state is False
+    if alone and last_states is not None and in_window(last_states, pair.setup):
+        return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
