@@ -106,14 +106,16 @@ def head_width(
     own: bool = False,
     format: str = "",
     unread_classes: list[str] | None = None,
+    unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head was made for hidden states of another width.
 
     own: the engine takes the head's own width for it, whatever the head declares; format: only
     heads in a gguf file, or in a folder; unread_classes: these take the target's width, so a
-    narrower head may fit.
+    narrower head may fit; unless_classes: another rule speaks of these.
     """
     _in_format(pair, format)
+    _of_other_class(pair, unless_classes)
     head = head_of(pair)
     wanted = needed(_width(head, own), WIDTHS_UNREAD)
     given = needed(pair.target.config.hidden, WIDTHS_UNREAD)
@@ -130,6 +132,12 @@ def _in_format(pair: JudgedPair, format: str) -> None:
     here = "gguf" if pair.drafter.gguf is not None else "folder"
     if format and here != format:
         raise Settled(not_applicable(f"the draft is a {here}"))
+
+
+def _of_other_class(pair: JudgedPair, classes: list[str] | None) -> None:
+    """Settle a check that heads of these classes are not asked."""
+    if _is_class(pair.drafter, classes or []):
+        raise Settled(ok("another rule speaks of heads of this class"))
 
 
 def _width(head: HeadFacts, own: bool) -> int | None:
@@ -178,15 +186,23 @@ def head_layers_in_range(
     unchecked: str | None = None,
     next_layer: dict[str, str] | None = None,
     looped: dict[str, str] | None = None,
+    unless_classes: list[str] | None = None,
+    trained_for: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
     beyond: how many numbers after the last layer the engine still understands; unchecked: a list
     of this name is not compared, and what follows was not found out; next_layer: classes of heads
     for which these versions read the layer after the one that is named; looped: classes of targets
-    that run their layers several times, and count each time.
+    that run their layers several times, and count each time; unless_classes: another rule speaks of
+    these; trained_for: the key of the head's config that must be the target's number of layers.
     """
+    _of_other_class(pair, unless_classes)
     head = head_of(pair)
+    made_for = pair.drafter.config.sizes.get(trained_for or "")
+    depth = pair.target.config.layers
+    if isinstance(made_for, int) and made_for > 0 and depth is not None and made_for != depth:
+        return fail(f"the head was made for {made_for} layers, the target has {depth}")
     name = (pair.drafter.config.architectures or (None,))[0]
     beyond -= is_listed(name, next_layer or {}, pair.setup)
     unread = "layers of the target or of the head were not read"
