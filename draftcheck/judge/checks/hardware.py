@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from draftcheck import versions
-from draftcheck.judge.checks.listed import is_listed, whole_type
+from draftcheck.judge.checks.listed import is_listed, marlin_runs, whole_type
 from draftcheck.judge.checks.outcomes import (
     applies,
     fail,
@@ -214,6 +214,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
                 schemes.add("-".join(filter(None, parts)))
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
         names = [*sorted(schemes), *named]
+        if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
+            names.append("without-marlin")
         exact = [f"{method}/{name}" for name in names if name]
         found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
         for kind in exact if any(found[kind] for kind in exact) else [method]:

@@ -303,7 +303,7 @@ def quantization_taken(
     setup = pair.setup
     for side, facts in pair.both:
         method = quant_method(facts)
-        if marlin and method in marlin and _marlin_runs(facts, setup):
+        if marlin and method in marlin and marlin_runs(facts, setup):
             method = marlin[method]
         if facts.config.model_type is None or not method:
             continue
@@ -316,7 +316,7 @@ def quantization_taken(
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
 
 
-def _marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
+def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
     """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels."""
     quant = facts.config.quantization or {}
     stated = all(quant.get(name) is not None for name in ("bits", "group_size", "sym", "desc_act"))
