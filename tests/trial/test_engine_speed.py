@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from draftcheck.memory import gpus
 from draftcheck.report import plot
 from draftcheck.report import trial as report
 from draftcheck.trial import result
+from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.engine_speed import serving, table
 from draftcheck.trial.engine_speed.passes import EnginePasses
 from draftcheck.trial.engine_speed.work import ModelWork
@@ -199,7 +201,9 @@ def test_a_draft_that_does_not_pay_in_the_engine_is_not_switched_on(
 def test_what_hangs_on_the_cpu_is_known_less_well(tmp_path: Path) -> None:
     by_gpu, by_cpu = passes("eagle3", "head"), passes("draft_model", "deep")
     assert by_cpu.spread(1, 4) > 2 * by_gpu.spread(1, 4)
-    read_only = passes("eagle3", "head", "0.32.0")
+    rows = table.rows("vllm", "0.32.0", "mtp")
+    assert rows is not None
+    read_only = dataclasses.replace(passes("eagle3", "head"), drafting=rows[1])
     assert read_only.spread(1, 4) > by_gpu.spread(1, 4)
 
 
@@ -207,3 +211,12 @@ def test_models_smaller_than_any_that_was_timed_are_not_modelled(tmp_path: Path)
     folder = make.folder(tmp_path / "tiny")
     speeds, unknown = serving.of_trial(unserved(folder, folder, 0.7), "vllm", "h200", 1)
     assert speeds == () and unknown[0].startswith("vllm ")
+
+
+@pytest.mark.parametrize("passes_ms", [(4.8, 5.4, 6.6), (6.0, 8.6, 19.1), (5.0, 4.9, 5.2)])
+def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, float, float]) -> None:
+    """Also where checking more tokens, not drafting them, makes longer drafts dear."""
+    timed = {g: {64: [ms, ms]} for g, ms in zip((0, 2, 6), passes_ms, strict=True)}
+    costs = pass_times.costs(timed, "0.32.0")[64]
+    for g, ms in zip((2, 6), passes_ms[1:], strict=True):
+        assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=1e-6)

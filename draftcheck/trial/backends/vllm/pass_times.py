@@ -75,10 +75,15 @@ def costs(timed: dict[int, Loads], version: str) -> dict[int, Costs]:
 
 
 def _line(passes: Mapping[int, float]) -> Costs:
-    """From passes with LENGTHS drafted tokens; checking one more token is part of a step."""
+    """From passes with LENGTHS drafted tokens.
+
+    A check is at least as long as a plain step: what a longer draft takes beyond that is checking
+    more tokens, as with many sequences at once.
+    """
     short, long = LENGTHS
-    step = max((passes[long] - passes[short]) / (long - short), 0.0)
-    rest = max(passes[short] - short * step, 0.0)
+    step = (passes[long] - passes[short]) / (long - short)
+    step = max(min(step, (passes[short] - passes[PLAIN]) / short), 0.0)
     how = f"passes of vLLM with {short} and {long} drafted tokens"
-    verify = {2: rest, LONGEST + 1: rest}
+    verify = {g + 1: passes[g] - g * step for g in LENGTHS}
+    verify[2] = verify[short + 1]  # the first drafted token brings what speculating costs at all
     return Costs(step, passes[PLAIN], verify, how, engine="vllm", source="measured")
