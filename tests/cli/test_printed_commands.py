@@ -19,8 +19,13 @@ import pytest
 
 import draftcheck
 from draftcheck.cli import cli
+from draftcheck.deploy.discover import Neighbours
+from draftcheck.deploy.find import find
+from draftcheck.deploy.kinds import choose
 from draftcheck.rulebook import book
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.dtypes import SHORT
+from draftcheck.values.verdicts import EngineVerdict
 from tests.conftest import FIXTURES, Ran, Run
 
 PAIR = FIXTURES / "pair"
@@ -65,23 +70,30 @@ def printed(engine: str, version: str, comparisons: list[Comparison]) -> Iterato
     newest = version == book.load(engine).checked
     for comparison in comparisons:
         for said in SAID if newest else SAID[:2]:
-            verdict = draftcheck.decide(comparison, engines=[f"{engine}@{version}"], **said)
-            for entry in verdict.engines:
-                if entry.setup is not None:
-                    yield entry.method, str(entry.verdict), entry.setup
+            for entry in asked(comparison, engine, version, said):
+                yield entry.method, str(entry.verdict), str(entry.setup)
+
+
+def asked(
+    comparison: Comparison, engine: str, version: str, said: dict[str, Any]
+) -> Iterator[EngineVerdict]:
+    verdict = draftcheck.decide(comparison, engines=[f"{engine}@{version}"], **said)
+    return (entry for entry in verdict.engines if entry.setup is not None)
+
+
+def file_name(text: str) -> str:
+    """Of the file that somebody would make of it."""
+    if re.match(r"(?:#.*\n)*(?:from \w+ import|import )", text):
+        return "run.py"
+    if text.startswith("# config.yml"):
+        return "config.yml"
+    return "Modelfile" if text.startswith("FROM ") else "run.sh"
 
 
 def paste(text: str, folder: Path) -> Path:
     """The file that somebody would make of it."""
     folder.mkdir(parents=True)
-    name = "run.sh"
-    if re.match(r"(?:#.*\n)*(?:from \w+ import|import )", text):
-        name = "run.py"
-    elif text.startswith("# config.yml"):
-        name = "config.yml"
-    elif text.startswith("FROM "):
-        name = "Modelfile"
-    file = folder / name
+    file = folder / file_name(text)
     file.write_text(text + "\n", encoding="utf-8")
     for model, made in re.findall(r"^#   optimum-cli .* --model (\S+) .*?(\S+)$", text, re.M):
         shutil.copytree(model, folder / made)  # stands for what the export would make
@@ -129,6 +141,35 @@ def test_the_gate_reads_what_pair_prints(
                       for side in ("target", "draft")]  # fmt: skip
             assert models[0] and all(name in text for name in models), (models, text)
             assert name in unsure or row["verdict"] == verdict, text
+
+
+SPELT = {
+    "vllm": {"context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "memory_fraction"},
+    "sglang": {"context", "sequences", "dtype", "tensor_parallel", "memory_fraction"},
+    "llama.cpp": {"context", "sequences", "kv_dtype", "draft_tokens"},
+    **dict.fromkeys(("tabbyapi",), {"context", "draft_tokens"}),
+    **dict.fromkeys(("exllamav2", "exllamav3", "lm-studio", "mlx-lm"), {"draft_tokens"}),
+}
+"""Circumstances that must stand in the command where the engine takes them."""
+
+
+@pytest.mark.parametrize("engine", sorted(book.engine_files()))
+def test_the_gate_reads_the_circumstances_that_were_given(
+    comparisons: list[Comparison], engine: str
+) -> None:
+    """What was said is in the command as it was said, or not at all: never something else."""
+    version, read = book.load(engine).checked, set[str]()
+    texts = [(said, str(entry.setup)) for said in SAID for comparison in comparisons[:2]
+             for entry in asked(comparison, engine, version, said)]  # fmt: skip
+    for said, text in dict.fromkeys((tuple(said.items()), text) for said, text in texts):
+        contents = choose.read(text.encode(), file_name(text))
+        assert contents is not None, text
+        for found in find(contents, Neighbours({}, Path())):
+            for name, value in said:
+                got = found.circumstances.get(name)
+                assert got in (None, SHORT.get(value, value)), (name, text)
+                read |= {name} if got is not None else set()
+    assert read >= SPELT.get(engine, set())
 
 
 def test_recommend_and_publish_print_the_same_kind(

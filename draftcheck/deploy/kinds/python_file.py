@@ -221,7 +221,9 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         place = values.place(node)
         said = [values.named(text, node) for text in ("pip", "install")]
         contents.command([word for word in (*said, *words) if word is not None], place)
-    elif sets_up(last, values.imports.values()) or any(  # a keyword about speculation, or **settings that may hide one
+    elif sets_up(
+        last, values.imports.values()
+    ) or any(  # a keyword about speculation, or **settings that may hide one
         _KEYWORDS.fullmatch(k.arg) if k.arg else last in ("generate", "pipeline")
         for k in node.keywords
     ):

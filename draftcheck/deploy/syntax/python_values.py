@@ -278,9 +278,7 @@ class PythonValues:
             return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
 
-    def _set_afterwards(
-        self, dotted: str, value: ast.expr, scope: PythonScope
-    ) -> ast.expr | None:
+    def _set_afterwards(self, dotted: str, value: ast.expr, scope: PythonScope) -> ast.expr | None:
         """config = Config(), then config.model_dir = "…": the model that it loads."""
         if not isinstance(value, ast.Call) or value.args or value.keywords:
             return None
