@@ -147,8 +147,8 @@ SPELT = {
     "vllm": {"context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "memory_fraction"},
     "sglang": {"context", "sequences", "dtype", "tensor_parallel", "memory_fraction"},
     "llama.cpp": {"context", "sequences", "kv_dtype", "draft_tokens"},
-    **dict.fromkeys(("tabbyapi",), {"context", "draft_tokens"}),
-    **dict.fromkeys(("exllamav2", "exllamav3", "lm-studio", "mlx-lm"), {"draft_tokens"}),
+    "tabbyapi": {"context", "draft_tokens"},
+    **{name: {"draft_tokens"} for name in ("exllamav2", "exllamav3", "lm-studio", "mlx-lm")},
 }
 """Circumstances that must stand in the command where the engine takes them."""
 
