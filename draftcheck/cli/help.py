@@ -149,12 +149,13 @@ def within(
     ctx: click.Context | None,
 ) -> None:
     """Say which bound a number is beyond: help names none that nobody comes near."""
+    shown = f"{number:g}" if abs(number) < 1e15 else "the number"
     if bounds.min is not None and number < bounds.min:
-        bounds.fail(f"{number:g} is less than {bounds.min:g}.", param, ctx)
+        bounds.fail(f"{shown} is less than {bounds.min:g}.", param, ctx)
     if bounds.min_open and number == bounds.min:
-        bounds.fail(f"{number:g} is not more than {bounds.min:g}.", param, ctx)
+        bounds.fail(f"{shown} is not more than {bounds.min:g}.", param, ctx)
     if bounds.max is not None and number > bounds.max:
-        bounds.fail(f"{number:g} is more than {bounds.max:,g}.", param, ctx)
+        bounds.fail(f"{shown} is more than {bounds.max:,}.", param, ctx)
 
 
 class EngineName(click.ParamType[str]):

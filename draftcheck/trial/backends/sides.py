@@ -161,11 +161,11 @@ class Sides(Backend):
                 if text is not None and len(text.tokens):
                     yield text
         except KeyboardInterrupt:
-            begun = [(prompts[i].category, *under_way[i]) for i in sorted(under_way)]
+            parts = [(prompts[i].category, *under_way[i]) for i in sorted(under_way)]
             raise StoppedWriting(
                 [
                     TargetText(category, np.array(ids), np.array(tokens, dtype=np.int64))
-                    for category, ids, tokens in begun
+                    for category, ids, tokens in parts
                     if tokens
                 ]
             ) from None
