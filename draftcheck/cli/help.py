@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+NEGATIVE = re.compile(r"-\d[\d.]*")
 OPTIONS = "Options"
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Engine": ("engine", "engines", "method"),
@@ -78,6 +81,18 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
 class HelpCommand(click.Command):
     """A command whose help has its options in sections, and examples at the end."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A negative number behind an option whose value may be left out is no option."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption:
+            for option, value in pairwise([word for arg in given for word in arg.split("=", 1)]):
+                if option.startswith("--") and NEGATIVE.fullmatch(value):
+                    text = f"Invalid value for '{option}': {value} is not a number above 0."
+                    raise click.UsageError(text, ctx) from None
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         found: dict[str, list[tuple[str, str]]] = {title: [] for title in (OPTIONS, *SECTIONS)}
         places = {name: title for title, names in SECTIONS.items() for name in names}
@@ -118,8 +133,29 @@ class WholeNumber(click.IntRange):
     def get_metavar(self, *_: Any, **__: Any) -> str:
         return "N"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(click.INT.convert(value, param, ctx))
+        within(self, number, param, ctx)
+        return number
+
     def _describe_range(self) -> str:
         return ""
+
+
+def within(
+    bounds: click.IntRange | click.FloatRange,
+    number: float,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> None:
+    """Say which bound a number is beyond: help names none that nobody comes near."""
+    shown = f"{number:g}" if abs(number) < 1e15 else "the number"
+    if bounds.min is not None and number < bounds.min:
+        bounds.fail(f"{shown} is less than {bounds.min:g}.", param, ctx)
+    if bounds.min_open and number == bounds.min:
+        bounds.fail(f"{shown} is not more than {bounds.min:g}.", param, ctx)
+    if bounds.max is not None and number > bounds.max:
+        bounds.fail(f"{shown} is more than {bounds.max:,}.", param, ctx)
 
 
 class EngineName(click.ParamType[str]):

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_type_hints
 import click
 
 from draftcheck import atomic, settings
-from draftcheck.cli.help import WholeNumber
+from draftcheck.cli.help import WholeNumber, within
 from draftcheck.errors import ReadError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -54,7 +54,8 @@ class FiniteRange(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        number: float = super().convert(value, param, ctx)
+        number = float(click.FLOAT.convert(value, param, ctx))
+        within(self, number, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number

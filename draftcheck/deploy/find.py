@@ -221,7 +221,7 @@ def _deployment(
         entry.option and entry.text not in entry.option.off and entry.on and not entry.unset
         for entry in setting.entries
         if entry.means in ASKS
-        and entry.means != "draft"
+        and (entry.means != "draft" or (entry.option and entry.text in entry.option.not_a_model))
         and (entry.means != "method" or over in (None, entry))
     )
     method, trouble = _method(setting, draft, fallback)
@@ -279,7 +279,9 @@ def _method(
     """The method that is asked for, as the rulebook names it; None: the engine's own choice."""
     table, named = setting.view.table, setting.last("method")
     for entry in setting.entries if named is None else ():
-        if entry.option and entry.option.method and entry.on and not entry.unset:
+        # Beside a draft, a switch that may be off does not take its place.
+        maybe = draft is not None and entry.value is not None and entry.value.unknown
+        if entry.option and entry.option.method and entry.on and not entry.unset and not maybe:
             return entry.option.method, []
     if named is None or not named.text:
         lookup = setting.last("draft")

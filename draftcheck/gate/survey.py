@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from draftcheck.deploy import discover, file_versions
 from draftcheck.deploy import find as deployments
@@ -291,7 +292,8 @@ def _file(
         file.recipes = sum(each.speculates for each in found_here) if shown else 0
         return file
     for deployment in found_here:
-        file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu))
+        known = _named_in_manifest(deployment, paths)
+        file.setups.append(SurveyedDeployment(known, paths, versions, gpu))
     if Path(name).name == manifest.NAME:
         found = file.manifest = manifest.interpret(contents)
         file.findings += found.findings
@@ -309,6 +311,18 @@ def _file(
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)
     return file
+
+
+def _named_in_manifest(deployment: Deployment, paths: Mapping[str, str]) -> Deployment:
+    """The same; names that only a server resolves are known where [paths] says what they mean."""
+    words = {"target": deployment.target, "draft": deployment.draft}
+    told = {
+        side: word for side, word in words.items() if word and word.unknown and word.text in paths
+    }
+    places = {word.place for word in told.values()}
+    unknown = tuple(each for each in deployment.unknown if each.place not in places)
+    sides: dict[str, Any] = {side: replace(word, unknown=None) for side, word in told.items()}
+    return replace(deployment, unknown=unknown, **sides) if told else deployment
 
 
 def _troubled(file: SurveyedFile, contents: Contents) -> bool:

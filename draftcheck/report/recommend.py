@@ -21,6 +21,7 @@ from draftcheck.report.safe import md, safe
 from draftcheck.report.text import COLOURS
 from draftcheck.rulebook import book
 from draftcheck.values.verdicts import EngineVerdict
+from draftcheck.values.words import Verdict
 
 SHOWN = 8
 """Models that were turned away, told one by one."""
@@ -137,6 +138,10 @@ def first_line(answer: Recommendation) -> str:
     own = any(book.uses_own_layers(entry.engine, entry.method) for entry in answer.alone)
     if best is None or (best.draft is None and not own):
         without = f"; without one: {best.name} with {best.engines[0]}" if best is not None else ""
+        read = [row for row in answer.rejected if row.rule != "listing"]
+        if read and all(row.verdict is Verdict.UNDECIDED for row in read):
+            first = f"{read[0].draft}: {read[0].rule}: {read[0].saw}"
+            return safe(f"undecided: no draft for {target} could be judged ({first}){without}", 400)
         return safe(f"no draft for {target} was found{without}", 400)
     what = f"{best.draft} ({best.name})" if best.draft is not None else best.name
     engine = f" with {best.setup.engine}" if best.setup is not None else ""

@@ -44,6 +44,10 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,40}[mK]")
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 
 
+FILE_NAME = re.compile(r"^(?:-|[^\s]*(?:[\\/~]|\.\w{1,8})[^\s]*)$|\0")
+"""What is meant as a file, or as standard input, even where there is none: no word of a message."""
+
+
 class LogSource:
     """A file, a pipe or standard input, read once in blocks."""
 
@@ -54,7 +58,7 @@ class LogSource:
         self.name = name or STANDARD_INPUT
         self.text = b""
         """Words of a message that were given instead of a file."""
-        if " " in self.name and not os.path.lexists(self.name):
+        if not FILE_NAME.search(self.name) and not os.path.lexists(self.name):
             self.name, self.text = MESSAGE, self.name.encode("utf-8", "replace")
         self.cut = False
         """Whether there was more than is read."""
@@ -72,6 +76,9 @@ class LogSource:
         try:
             with _open(self.name) as stream:
                 yield from self._limited(stream)
+        except FileNotFoundError as error:
+            hint = "To ask about a message, put it in quotes."
+            raise ReadError(f"{self.name}: {error.strerror}", hint=hint) from None
         except OSError as error:
             raise ReadError(f"{self.name}: {error.strerror or error}") from None
         except ValueError as error:  # a NUL in the name

@@ -37,6 +37,27 @@ def test_numbers_out_of_bounds(run: Run, command: tuple[str, ...], option: str, 
     assert all(len(line) < 1000 for line in ran.err.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("probe", "127.0.0.1:9", "--watch", "-3"), "'--watch': -3 is not a number above 0."),
+        (("probe", "--watch=-0.5", "127.0.0.1:9"), "'--watch': -0.5 is not a number above 0."),
+        (("gate", "--watch", "-2"), "'--watch': -2 is not a number above 0."),
+        ((*PROBE, "--timeout", "-3"), "'--timeout': -3 is less than 0.1."),
+        ((*PAIR, "--context", "0"), "'--context': 0 is less than 1."),
+        ((*PAIR, "--memory-fraction", "0"), "'--memory-fraction': 0 is not more than 0."),
+        (("recommend", "a", "--limit", "2000"), "'--limit': 2000 is more than 1,000."),
+    ],
+    ids=str,
+)
+def test_a_number_beyond_a_bound_names_the_bound(
+    run: Run, command: tuple[str, ...], says: str
+) -> None:
+    ran = run(*command)
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1] == f"error: Invalid value for {says}"
+
+
 @pytest.mark.parametrize("digits", [101, 5000])
 @pytest.mark.parametrize("engine", ["vllm@0.", "llama.cpp@b"])
 def test_versions_of_thousands_of_digits(run: Run, engine: str, digits: int) -> None:

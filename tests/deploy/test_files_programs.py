@@ -40,6 +40,7 @@ def test_calls_are_read_with_their_names_and_values() -> None:
     draft = llm.tree.get("speculative_config", "model")
     assert draft is not None and (draft.place.line, draft.place.column) == (7, 67)
     assert plain(generate.tree) == {
+        "**": "inputs",
         "assistant_model": "org/y",
         "do_sample": "false",
         "self": "org/big",

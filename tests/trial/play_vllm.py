@@ -81,7 +81,10 @@ class LLM:
         )
         self.counts = [0, 0, 0]
         dtype = f"torch.{settings['dtype']}"
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(dtype=dtype))
+        self.model_config = SimpleNamespace(dtype=dtype)
+        self.llm_engine = self
+        self.waiting: dict[str, tuple[list[int], Any]] = {}
+        self.written: dict[str, int] = {}
         os.write(1, b"vLLM is chatty\n")
 
     def get_tokenizer(self) -> Any:
@@ -98,6 +101,32 @@ class LLM:
     @torch.inference_mode()
     def generate(self, prompts: list[Any], params: Any, use_tqdm: bool) -> list[Any]:
         return [self._one(prompt["prompt_token_ids"], params) for prompt in prompts]
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        self.waiting[request_id] = (prompt["prompt_token_ids"], params)
+        self.written[request_id] = 0
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self.waiting)
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        for name in request_ids:
+            self.waiting.pop(name, None)
+
+    @torch.inference_mode()
+    def step(self) -> list[Any]:
+        """One more token of each (vllm/v1/engine/llm_engine.py); outputs hold all so far."""
+        outputs = []
+        for name, (ids, params) in list(self.waiting.items()):
+            self.written[name] += 1
+            so_far = SimpleNamespace(**{**vars(params), "max_tokens": self.written[name]})
+            output = self._one(ids, so_far)
+            output.request_id = name
+            outputs.append(output)
+            done = len(output.outputs[0].token_ids) < self.written[name]
+            if done or self.written[name] == params.max_tokens:
+                del self.waiting[name]
+        return outputs
 
     def _one(self, ids: list[int], params: Any) -> Any:
         assert len(ids) + params.max_tokens <= self.settings["max_model_len"]

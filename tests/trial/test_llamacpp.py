@@ -9,8 +9,10 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gguf
 import pytest
@@ -23,12 +25,19 @@ numpy = pytest.importorskip("numpy", reason="the trial extra is not installed")
 pytest.importorskip("safetensors", reason="the trial extra is not installed")
 
 from draftcheck.trial import result  # noqa: E402
-from draftcheck.trial.backends.backend import TargetText, TrialOptions  # noqa: E402
+from draftcheck.trial.backends import ctrl_c  # noqa: E402
+from draftcheck.trial.backends.backend import (  # noqa: E402
+    StoppedWriting,
+    TargetText,
+    TrialOptions,
+)
 from draftcheck.trial.backends.llamacpp import backend as llamacpp  # noqa: E402
 from draftcheck.trial.backends.llamacpp import library  # noqa: E402
 from draftcheck.trial.backends.llamacpp import program as llama_program  # noqa: E402
+from draftcheck.trial.backends.llamacpp.server import LlamaServer  # noqa: E402
 from draftcheck.trial.backends.llamacpp.speculation import Speculation  # noqa: E402
-from draftcheck.trial.prompts import load  # noqa: E402
+from draftcheck.trial.backends.sides import NoDraft, Sides  # noqa: E402
+from draftcheck.trial.prompts import Prompt, load  # noqa: E402
 from draftcheck.trial.simulate import passes as simulate  # noqa: E402
 from draftcheck.trial.simulate.traces import Trace, line_up  # noqa: E402
 from fixtures import head_gguf  # noqa: E402
@@ -274,6 +283,100 @@ def test_a_draft_is_worth_what_llama_servers_passes_take(
     assert ran.json["costs"]["spread"] == pytest.approx(0, abs=1e-9)
     longest = [line for line in program.lines if "--spec-draft-n-max 12" in line]
     assert len(longest) == sum("-md" not in line for line in program.lines[2:]) == loads
+
+
+def interrupted_at(call: int, whole: Callable[..., Any]) -> Callable[..., Any]:
+    """The same; Ctrl-C comes at its n-th call."""
+    calls = []
+
+    def count(*args: Any) -> Any:
+        calls.append(None)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return whole(*args)
+
+    return count
+
+
+def test_ctrl_c_keeps_the_text_under_way_of_a_server(
+    run: Run, program: Program, few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pieces of an answer: the first is there when Ctrl-C comes in the second."""
+    asked = ("--prompts", few, "--tokens", "80", "--no-cost", "--format", "json")
+    whole = run("trial", *PAIR, *asked)
+    assert whole.code == 0 and whole.json["tokens"] == 3 * 80, whole.err
+    # Pieces of 32, 32 and 16, then the second prompt's.
+    body = staticmethod(interrupted_at(5, LlamaServer._body))
+    monkeypatch.setattr(LlamaServer, "_body", body)
+    ran = run("trial", *PAIR, *asked)
+    assert ran.code == 130, ran.err
+    assert ran.json["incomplete"] == "interrupted"
+    assert (ran.json["prompts"], ran.json["tokens"]) == (2, 80 + 32)
+
+
+def test_ctrl_c_keeps_the_text_under_way_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llama_decode is played: each token is the place that it stands at."""
+
+    def decode(ids: list[int], at: int, wanted: int) -> Any:
+        scores = numpy.zeros((wanted, 64))
+        scores[:, at + 1] = 1.0
+        return scores
+
+    model = object.__new__(library.LlamaLibrary)
+    model.device = model.dtype = "cpu"
+    model.rows, model.context = 64, 64
+    played = {
+        "_api": SimpleNamespace(llama_vocab_is_eog=lambda *_: False),
+        "_vocab": None,
+        "_begin_with": lambda *_: None,
+        "_decode": interrupted_at(20 + 9, decode),
+        "encode": lambda *_: [1, 2, 3],
+    }
+    for name, value in played.items():
+        monkeypatch.setattr(model, name, value, raising=False)
+    sides = Sides("llama.cpp", model, NoDraft(), "")
+    written = sides.generate([Prompt("chat", ()), Prompt("code", ())], TrialOptions(tokens=20))
+    assert next(iter(written)).tokens.tolist() == [*range(3, 23)]
+    with pytest.raises(StoppedWriting) as stopped:
+        next(written)
+    [text] = stopped.value.texts
+    assert (text.category, text.tokens.tolist()) == ("code", [*range(3, 11)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C goes other ways there")
+def test_engines_that_are_started_do_not_get_ctrl_c(tmp_path: Path) -> None:
+    """They set a handler of their own, as vLLM's processes do; the program is interrupted."""
+    child = (
+        "import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(7));"
+        "print('ready', flush=True); sys.stdin.readline()"
+    )
+    code = (
+        "import os, signal, subprocess, sys\n"
+        f"from {ctrl_c.__name__} import kept_from_children\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "started = []\n"
+        "def start():\n"
+        "    pipes = {'stdin': -1, 'stdout': -1}\n"
+        "    started.append(subprocess.Popen([sys.executable, '-c', sys.argv[1]], **pipes))\n"
+        "    started[-1].stdout.readline()\n"
+        "def interrupt():\n"
+        "    for one in started: os.kill(one.pid, signal.SIGINT)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    while True: pass\n"
+        "try:\n"
+        "    with kept_from_children():\n"
+        "        start(); interrupt()\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+        "start()\n"
+        "try: interrupt()\n"
+        "except KeyboardInterrupt: print('again')\n"
+        "print([one.communicate(b'x') and one.returncode for one in started])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, child], capture_output=True, text=True, check=False, timeout=60
+    )
+    # The second was started plainly: that one ends by it.
+    assert done.stdout.splitlines() == ["interrupted", "again", "[0, 7]"], done.stderr
 
 
 def test_offload_is_what_the_environment_says(

@@ -8,18 +8,24 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import transformers
 from msgspec import structs
 
+from draftcheck.cli import cli
 from draftcheck.report import trial as report
+from draftcheck.rulebook import book
 from draftcheck.trial.backends.transformers import steps
 from draftcheck.trial.backends.transformers.backend import TransformersBackend
 from draftcheck.trial.result import CostsOrigin, HeadRun, VerifiedRun
+from tests.cli.test_printed_commands import paste
 from tests.conftest import FIXTURES, Ran, Run
 from tests.trial.test_saved import trial
 
@@ -82,16 +88,32 @@ def test_a_speed_up_says_whose_it_is_and_how_sure(timed: Callable[..., Trial]) -
     assert "holds in every engine" in told and "no other engine's" in told
 
 
-def test_it_ends_with_the_command_of_the_engine(timed: Callable[..., Trial]) -> None:
-    """That of the engine named; for GGUF files the one that they are for."""
-    ran = timed(0.05)("--engine", "vllm")
-    *_, head, command = ran.out.splitlines()
-    assert head.startswith("to switch it on (vllm ") and command.startswith("  vllm serve ")
-    assert '"num_speculative_tokens": ' in command
-    ran = timed(0.05, models=[path.with_suffix(".gguf") for path in PAIR])()
-    *_, head, command = ran.out.splitlines()
-    assert head.startswith("to switch it on (llama.cpp "), ran.out
-    assert command.startswith(f"  llama-server -m {PAIR[0].with_suffix('.gguf')} ")
+def test_it_ends_with_the_command_of_the_engine(
+    timed: Callable[..., Trial], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the engine named; for GGUF files the one that they are for. The gate takes it."""
+    monkeypatch.setenv("COLUMNS", "400")  # no command is broken over two lines
+    cases = (("vllm", PAIR, ("--engine", "vllm")), ("exllamav3", PAIR, ("--engine", "exllamav3")),
+             ("llama.cpp", [path.with_suffix(".gguf") for path in PAIR], ()))  # fmt: skip
+    for engine, models, said in cases:
+        ran = timed(0.05, models=models)(*said)
+        head, _, command = ran.out.partition("to switch it on (")[2].partition(":\n")
+        version = book.load(engine).checked
+        assert head.startswith(f"{engine} {version}, "), ran.out
+        text = textwrap.dedent(command)
+        paste(text, tmp_path / engine / "0")
+        monkeypatch.chdir(tmp_path / engine)
+        body = run(
+            "gate", ".", "--engine", f"{engine}@{version}", "--format", "json", "--verbose"
+        ).json
+        (row,) = body["setups"]
+        assert (row["engine"], row["verdict"]) == (engine, "compatible"), text
+        assert [row["target"], row["draft"]] == [str(path) for path in models]
+        assert not [each for each in body["findings"] if each["severity"] != "note"], text
+    own = timed(0.05)().out.rpartition("to switch it on: ")[2]
+    name, *words = shlex.split(own.removeprefix("draftcheck "))
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None and command.make_context(name, words).params["draft_tokens"]
 
 
 def test_not_worth_it_is_an_answer_without_a_command(timed: Callable[..., Trial]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from draftcheck.trial.backends.vllm import backend as vllm_backend
-from draftcheck.trial.backends.vllm import pass_times
+from draftcheck.trial.backends.vllm import engines, pass_times
 from draftcheck.trial.backends.vllm.backend import rank_and_confidence
 from draftcheck.trial.backends.vllm.engines import EngineOutput
 from tests.conftest import FIXTURES, Run
@@ -133,11 +134,43 @@ def test_an_engine_that_dies_ends_the_trial_with_its_own_reason(
         raise RuntimeError("EngineCore encountered an issue. See stack trace (above).")
 
     monkeypatch.setattr(LLM, "__init__", start)
-    monkeypatch.setattr(LLM, "generate", die)
+    monkeypatch.setattr(LLM, "step", die)
     ran = run("trial", *PAIR, "--backend", "vllm", "--prompts", prompts, *COMMON)
     assert ran.code == 3
     assert "vLLM stopped: OutOfMemoryError: 3 GiB were free" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_ctrl_c_keeps_what_is_under_way(
+    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, steps = LLM.step, []
+
+    def impatient(self: LLM) -> list[Any]:
+        steps.append(self)
+        if len(steps) > 6:
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(LLM, "step", impatient)
+    ran = run("trial", *PAIR, "--backend", "vllm", "--prompts", prompts, *COMMON)
+    assert ran.code == 130, ran.err
+    assert ran.json["incomplete"] == "interrupted" and ran.json["prompts"] == 4
+    assert 4 * 2 < ran.json["tokens"] <= 4 * 6
+    assert ran.json["acceptance_rate"]["value"] is not None
+    assert not steps[0].has_unfinished_requests(), "what nobody waits for is called off"
+
+
+def test_the_budget_ends_it_between_two_steps(
+    run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(10_000))
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), perf_counter=time.perf_counter)
+    monkeypatch.setattr(engines, "time", clock)  # every look at it is a second later
+    asked = ("--backend", "vllm", "--prompts", prompts, "--budget", "5", *COMMON)
+    ran = run("trial", *PAIR, *asked)
+    assert ran.code == 0, ran.err
+    assert ran.json["prompts"] == 4 and 4 < ran.json["tokens"] <= 4 * 5
 
 
 def test_verify_reads_vllms_counters(run: Run, prompts: Path) -> None:

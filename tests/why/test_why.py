@@ -742,4 +742,9 @@ def test_a_message_can_be_given_instead_of_a_file(run: Run) -> None:
         assert first.startswith("explained: One request of full length does not fit into the cache")
     ran = run("why", "no such file.log or message")
     assert ran.code == 3 and ran.out.startswith("not recognised: ")
-    assert run("why", "no-such-file.log").err.startswith("error: no-such-file.log: No such file")
+    ran = run("why", "kaputt")
+    assert ran.code == 3 and ran.out.startswith("not recognised: "), "one word is a text too"
+    for name in ("no-such-file.log", "logs/vllm"):
+        ran = run("why", name)
+        assert ran.err.startswith(f"error: {name}: No such file"), "this was meant as a file"
+        assert "put it in quotes" in ran.err

@@ -16,6 +16,7 @@ from draftcheck.deploy.kinds import is_test, shell
 from draftcheck.deploy.options.programs import (
     is_options,
     is_sign,
+    sets_up,
     sign_keys,
     signed,
     starts_engine,
@@ -25,14 +26,10 @@ from draftcheck.deploy.syntax.python_values import PythonScope, PythonValues, sa
 from draftcheck.deploy.syntax.variables import Variables
 from draftcheck.deploy.text import TextView, Word, joined
 
-# Calls that are handed on: by their last name, or by a keyword that only speculation uses.
-_NAMES = {
-    "LLM", "AsyncLLM", "LLMConfig", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs",
-    "Llama", "LLMPipeline", "VLMPipeline", "stream_generate", "Runtime",
-}  # fmt: skip
+# Calls that are handed on besides those that rules/programs.toml names: with these keywords.
 _KEYWORDS = re.compile(
     r"assistant_model|assistant_tokenizer|assistant_early_exit|prompt_lookup_\w+|speculative_\w+"
-    r"|draft_model\w*|num_draft_tokens|use_mtp"
+    r"|draft_model\w*|num_draft_tokens|use_mtp|prompt_lookup"
 )
 _STARTS = {
     "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
@@ -41,7 +38,7 @@ _STARTS = {
 }  # fmt: skip
 _WORTH = re.compile(
     r"\b(?:AsyncLLM|LLM|\w*EngineArgs|Engine|ServerArgs|Llama|LLMPipeline|VLMPipeline|Runtime"
-    r"|stream_generate|pip_install)\(|--spec|--model-draft|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
+    r"|stream_generate|pip_install|\w*Generator\w*)\(|draftModel|--spec|--model-draft|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
     r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
 )
 _CONTAINER = re.compile(r"\s*(?:sudo )?(?:docker|podman|nerdctl) (?:.* )?run ")
@@ -224,7 +221,9 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         place = values.place(node)
         said = [values.named(text, node) for text in ("pip", "install")]
         contents.command([word for word in (*said, *words) if word is not None], place)
-    elif last in _NAMES or any(  # a keyword about speculation, or **settings that may hide one
+    elif sets_up(
+        last, values.imports.values()
+    ) or any(  # a keyword about speculation, or **settings that may hide one
         _KEYWORDS.fullmatch(k.arg) if k.arg else last in ("generate", "pipeline")
         for k in node.keywords
     ):

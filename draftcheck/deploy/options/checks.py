@@ -344,7 +344,8 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     view = setting.view
     if not view.holds(row) or not all(setting.last(name) for name in row.given):
         return
-    if row.missing and (setting.may_hold_more or setting.has(row.missing)):
+    unsure = setting.may_hold_more or setting.hidden_arguments
+    if row.missing and (unsure or setting.has(row.missing)):
         return
     if setting.speculates_always and "method" in row.missing:
         return

@@ -53,6 +53,8 @@ class GivenOption:
     @property
     def on(self) -> bool:
         """Whether a switch is on: given without a value, or with one that says yes."""
+        if self.option is not None and self.option.on:
+            return self.text in self.option.on
         return self.value is None or self.text.lower() not in ("false", "0", "off", "no", "null")
 
     @property
@@ -75,6 +77,8 @@ class GivenOptions:
     """These are the keys of a file; the command that names it may give more options."""
     python_arguments: bool = False
     """Keys are arguments of Python: there may be more of them than the command line has."""
+    hidden_arguments: bool = False
+    """A call has **others that the program does not spell out: none is said to be missing."""
     engine_guessed: bool = False
     """Only options tell which engine takes them."""
     speculates_always: bool = False
@@ -247,7 +251,9 @@ def read_keys(setting: GivenOptions, found: Document, row: KeysReading) -> None:
         )
     as_options = row.keys == "options"
     for key, tree in found.tree.entries or ():
-        if key.text.isdigit() and found.kind == "python-call":
+        if key.text == "**":
+            setting.hidden_arguments = True
+        elif key.text.isdigit() and found.kind == "python-call":
             if key.text in positional and tree.word is not None:
                 _means(setting, positional[key.text], tree.word, KEY)
         elif as_options:

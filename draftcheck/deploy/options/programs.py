@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -123,6 +123,24 @@ class CallRow(KeysReading, frozen=True, kw_only=True):
 
     names: Names = ()
     methods: Names = ()
+    package: str = ""
+    """Its methods count only in a program that imports this package: their names are anybody's."""
+
+
+class LoaderRow(RuleRow, frozen=True, kw_only=True):
+    """A call in Python whose value is the model that one of its arguments names."""
+
+    names: Names = ()
+    """Whole names; .llm.model: any that ends so."""
+    methods: Names = ()
+    model: Names
+    """The argument, by number or name: the first that is given."""
+    attribute: str = ""
+    """Where the call names no model: what is set on its result afterwards."""
+    instead: Mapping[str, Names] = {}
+    """Arguments whose value, one of these, is told instead of the model: a part of another one."""
+    beside: Names = ()
+    """Arguments that are told besides the model."""
 
 
 class ProgramFile(RuleRow, frozen=True):
@@ -140,6 +158,7 @@ class ProgramFile(RuleRow, frozen=True):
     clue: tuple[ClueRow, ...]
     document: tuple[DocumentRow, ...]
     call: tuple[CallRow, ...]
+    loader: tuple[LoaderRow, ...]
 
 
 def _begun(row: StartRow, words: Sequence[Word]) -> tuple[StartRow, Sequence[Word]] | None:
@@ -354,6 +373,32 @@ def _from_signs(command: Command) -> tuple[StartRow, Sequence[Word]] | None:
                 guessed=True,
             )  # fmt: skip
             return start, words[serves[0] + 1 if serves else first :]
+    return None
+
+
+@cache
+def _classes() -> frozenset[str]:
+    """Classes that set an engine up, without their modules."""
+    last = (name.rpartition(".")[2] for row in table().call for name in row.names)
+    return frozenset(name for name in last if name[:1].isupper())
+
+
+def sets_up(last: str, imported: Iterable[str]) -> bool:
+    """Whether a call of this name is an engine's, whatever it is given."""
+    packages = [row.package for row in table().call if row.package and last in row.methods]
+    return last in _classes() or any(
+        name.partition(".")[0] in packages for name in imported if packages
+    )
+
+
+@lru_cache(maxsize=256)
+def loader(name: str, last: str) -> LoaderRow | None:
+    """How a call that loads a model names it."""
+    for row in table().loader:
+        if last in row.methods or any(
+            name == one or (one.startswith(".") and name.endswith(one)) for one in row.names
+        ):
+            return row
     return None
 
 

@@ -62,6 +62,8 @@ class EngineOption(RuleRow, frozen=True):
     checked_since: str = ""
     split: str = ""
     off: Names = ()
+    on: Names = ()
+    """Values with which a switch is on; empty: all but those that say no."""
     default_tag: str = ""
     not_a_model: Names = ()
 

@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 from draftcheck.deploy.deployment import DocumentTree, plain
+from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax.variables import MAX_VALUE
 from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
@@ -186,13 +187,17 @@ class PythonValues:
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self._options(node, scope, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-            return self.read(node.values[-1], scope, depth + 1)  # x or "default"
+            # 0 or 5, x or "default"
+            said = (v for v in node.values if isinstance(v, ast.Constant) and v.value)
+            return self.read(next(said, node.values[-1]), scope, depth + 1)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             inner = node.operand
             if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
                 return self.scalar(node, -inner.value)
         if isinstance(node, ast.Call):
             return self._call(node, scope, depth)
+        if isinstance(node, ast.Await):
+            return self.read(node.value, scope, depth + 1)
         return self.unknown(node)
 
     def items(self, nodes: list[ast.expr], scope: PythonScope, depth: int) -> list[DocumentTree]:
@@ -255,7 +260,8 @@ class PythonValues:
         if id(found[0]) in self.reading:  # path = Path(path)
             return self.unknown(node)
         self.reading.add(id(found[0]))
-        tree = self.read(found[0], found[1], depth + 1)
+        value = self._set_afterwards(dotted, *found) or found[0]
+        tree = self.read(value, found[1], depth + 1)
         self.reading.discard(id(found[0]))
         more = sorted(found[1].added.get(dotted, []), key=lambda each: each[1].lineno)
         if tree.items is not None and more:
@@ -271,6 +277,15 @@ class PythonValues:
                 entries += [(self.named(key, value), inner)] if key else inner.entries or ()
             return DocumentTree(tree.place, entries=self._most(*tree.entries, *entries))
         return tree
+
+    def _set_afterwards(self, dotted: str, value: ast.expr, scope: PythonScope) -> ast.expr | None:
+        """config = Config(), then config.model_dir = "…": the model that it loads."""
+        if not isinstance(value, ast.Call) or value.args or value.keywords:
+            return None
+        name = self.dotted(value.func)
+        row = programs.loader(name, name.rpartition(".")[2])
+        found = scope.find(f"{dotted}.{row.attribute}") if row and row.attribute else None
+        return found[0] if found else None
 
     def _grown(
         self, node: ast.expr, dotted: str, scope: PythonScope, depth: int
@@ -352,10 +367,8 @@ class PythonValues:
         name = self.dotted(node.func)
         last = name.rpartition(".")[2] or getattr(node.func, "attr", "")
         first = node.args[0] if node.args else None
-        if last in ("from_pretrained", "load") and (last != "load" or name.startswith("mlx")):
-            named = [k.value for k in node.keywords if k.arg == "pretrained_model_name_or_path"]
-            model = first or (named[0] if named else None)
-            return self.read(model, scope, depth + 1) if model else self.unknown(node)
+        if (row := programs.loader(name, last)) is not None:
+            return self._loaded(node, row, scope, depth)
         if name in ("os.environ.get", "os.getenv", "environ.get", "getenv"):
             default = node.args[1] if len(node.args) > 1 else None
             if default is None or says_nothing(default):
@@ -392,6 +405,23 @@ class PythonValues:
         called = (self.named(CALL, node.func), DocumentTree.of(word))
         return DocumentTree(self.place(node), entries=(called, *entries))
 
+    def _loaded(
+        self, node: ast.Call, row: programs.LoaderRow, scope: PythonScope, depth: int
+    ) -> DocumentTree:
+        """The model that a call loads."""
+        given = {str(at): value for at, value in enumerate(node.args)}
+        given.update((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
+        read = {name: self.read(given[name], scope, depth + 1)
+                for name in (*row.instead, *row.beside) if name in given}  # fmt: skip
+        for name, values in row.instead.items():
+            part = read[name].word if name in read else None
+            if part is not None and part.text in values:
+                return DocumentTree.of(part)
+        named = next((given[name] for name in row.model if name in given), None)
+        model = self.read(named, scope, depth + 1) if named is not None else self.unknown(node)
+        beside = tuple((self.named(n, given[n]), read[n]) for n in row.beside if n in read)
+        return replace(model, entries=beside) if beside and model.word is not None else model
+
     def keywords(
         self, node: ast.Call, scope: PythonScope, depth: int = 0
     ) -> list[tuple[Word, DocumentTree]]:
@@ -403,7 +433,10 @@ class PythonValues:
         for keyword in node.keywords:
             inner = self.read(keyword.value, scope, depth + 1)
             if keyword.arg is None:
-                found.extend(inner.entries or ())
+                spelt = [entry for entry in inner.entries or () if not entry[0].text.isdigit()]
+                if inner.entries is None or len(spelt) < len(inner.entries):  # dict(others)
+                    spelt.append((self.named("**", keyword.value), self.unknown(keyword.value)))
+                found.extend(spelt)
                 continue
             start = self.position(keyword.lineno, keyword.col_offset)
             name = self.view.slice(start, start + len(keyword.arg))

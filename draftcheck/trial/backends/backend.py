@@ -88,6 +88,8 @@ class TrialOptions:
     """Whose way of running heads is taken; None: the usual one."""
     wrote: Callable[[float], None] = lambda _: None
     """Is told how many prompts are answered, parts of answers included."""
+    begun: Callable[[list[int], list[int]], object] = lambda *_: None
+    """Is told of a text under way: its prompt, and the list that its tokens go into."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,6 +25,7 @@ from draftcheck.trial.backends.backend import (
     Backend,
     BackendLimits,
     CannotVerify,
+    StoppedWriting,
     TargetText,
     TrialOptions,
 )
@@ -142,17 +143,32 @@ class Sides(Backend):
         if options.temperature > 0 and GREEDY not in self.remarks:
             self.remarks.append(GREEDY)
         end = time.monotonic() + (options.seconds or math.inf)
-        jobs = [
-            partial(self._write, prompt, replace(options, seed=options.seed + i), end)
-            for i, prompt in enumerate(prompts)
-        ]
-        for result in side_by_side(jobs, self.target.at_once):
-            try:
-                text = result()
-            except ServerLost as error:
-                raise ReadError(f"the target's server: {error}") from error
-            if text is not None and len(text.tokens):
-                yield text
+        under_way: dict[int, tuple[list[int], list[int]]] = {}
+
+        def begun(number: int, ids: list[int], tokens: list[int]) -> None:
+            under_way[number] = (ids, tokens)
+
+        each = [replace(options, seed=options.seed + i, begun=partial(begun, i))
+                for i in range(len(prompts))]  # fmt: skip
+        jobs = [partial(self._write, *one, end) for one in zip(prompts, each, strict=True)]
+        try:
+            for i, result in enumerate(side_by_side(jobs, self.target.at_once)):
+                try:
+                    text = result()
+                except ServerLost as error:
+                    raise ReadError(f"the target's server: {error}") from error
+                under_way.pop(i, None)
+                if text is not None and len(text.tokens):
+                    yield text
+        except KeyboardInterrupt:
+            parts = [(prompts[i].category, *under_way[i]) for i in sorted(under_way)]
+            raise StoppedWriting(
+                [
+                    TargetText(category, np.array(ids), np.array(tokens, dtype=np.int64))
+                    for category, ids, tokens in parts
+                    if tokens
+                ]
+            ) from None
 
     def _write(self, prompt: Prompt, options: TrialOptions, end: float) -> TargetText | None:
         left = end - time.monotonic()

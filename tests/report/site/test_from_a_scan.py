@@ -21,7 +21,8 @@ def test_what_two_nights_found_is_on_the_pages(tmp_path: Path) -> None:
         run = Draftcheck(hub, tmp_path / "home")
         populate(hub)
         assert run(*night, "--pin", TARGET, "org/draft-1").code == 0
-        assert run("report", "--store", store, "--output", folder).code == 0
+        site = run("report", "--store", store, "--output", folder)
+        assert site.code == 0 and site.out.splitlines() == [str(folder / "index.html")]
         first = json.loads((folder / "data.json").read_text(encoding="utf-8"))
         hub.add_repo("org/draft-1", checkpoint(seed=1))  # another tokenizer
         assert run(*night, "--pin", TARGET, "org/draft-1").code == 1

@@ -196,6 +196,7 @@ class LlamaLibrary(TargetWriter, DraftReader):
         deadline = time.perf_counter() + (options.seconds or math.inf)
         self._begin_with(ids, len(ids) - 1)
         tokens: list[int] = []
+        options.begun(ids, tokens)
         last, at = ids[-1], len(ids) - 1
         while len(tokens) < options.tokens and time.perf_counter() < deadline:
             [scores] = self._decode([last], at, 1)

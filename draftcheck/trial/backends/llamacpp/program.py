@@ -25,6 +25,7 @@ from draftcheck.models.readers.heads import FULL
 from draftcheck.probe.client import ProbedServer, ServerAddress
 from draftcheck.rulebook import files
 from draftcheck.rulebook.files import Names, RuleRow, Text
+from draftcheck.trial.backends import ctrl_c
 
 ASKED_SECONDS = 60
 START_SECONDS = 1800.0
@@ -168,13 +169,14 @@ class RunningServer:
             if name in spellings().kept or not name.startswith("LLAMA_ARG_")
         }
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=subprocess.STDOUT,
-                env={**environment, "LLAMA_API_KEY": self.key},
-            )
+            with ctrl_c.kept_from_children():
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=subprocess.STDOUT,
+                    env={**environment, "LLAMA_API_KEY": self.key},
+                )
         except OSError as error:
             raise ReadError(f"{program.path}: cannot be started: {error.strerror}") from error
         atexit.register(self.close)

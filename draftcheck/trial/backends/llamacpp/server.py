@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,10 @@ from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints
 from draftcheck.trial.simulate.trees import MAX_RANK
 
+PIECE = 32
+"""Tokens that are asked for at a time: no more are lost by Ctrl-C."""
+APART = 1_000_003
+"""Between the seeds of an answer's pieces; those of prompts lie side by side."""
 REPEATS = 2
 """In a round."""
 
@@ -95,8 +101,18 @@ class LlamaServer(TargetWriter, DraftReader):
             except NotNumbers:
                 raise target_not_numbers(self.device) from None
             self._seen = True
-        found = self.complete(ids, options.tokens, options)
-        tokens = _ids(found.get("tokens"), "/completion")
+        tokens: list[int] = []
+        options.begun(ids, tokens)
+        # In pieces: what is streamed lacks tokens whose text is not complete.
+        end = time.monotonic() + (options.seconds or math.inf)
+        for piece in range(-(-options.tokens // PIECE)):
+            count = min(PIECE, options.tokens - len(tokens))
+            drawn = replace(options, seed=(options.seed + piece * APART) % (1 << 31))
+            body = {**self._body([*ids, *tokens], count, drawn), "cache_prompt": piece > 0}
+            found = self._asker.ask("/completion", body)
+            tokens += _ids(found.get("tokens"), "/completion")[:count]
+            if _ended(found, count) or time.monotonic() >= end:
+                break
         return TargetText(prompt.category, np.array(ids), np.array(tokens, dtype=np.int64))
 
     def complete(self, ids: list[int], count: int, options: TrialOptions) -> dict[str, Any]:
@@ -218,6 +234,13 @@ class LlamaServer(TargetWriter, DraftReader):
     def close(self) -> None:
         if self._running is not None:
             self._running.close()
+
+
+def _ended(found: Mapping[str, Any], count: int) -> bool:
+    """Whether an answer ends by itself, not with the tokens that were asked for."""
+    stopped = found.get("stop_type")  # since b4365; before, one switch for each kind
+    by_itself = stopped in ("eos", "word") or bool(found.get("stopped_eos"))
+    return by_itself or len(_ids(found.get("tokens"), "/completion")) < count
 
 
 def _ids(found: Any, where: str) -> list[int]:

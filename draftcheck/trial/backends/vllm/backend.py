@@ -25,6 +25,7 @@ from draftcheck.trial.backends.backend import (
     Backend,
     BackendLimits,
     CannotVerify,
+    StoppedWriting,
     TargetText,
     TrialOptions,
     check_rows,
@@ -122,10 +123,20 @@ class VllmBackend(Backend):
         self._leave_out(len(rows) - len(fitting))
         settings = {**sampling(options), "logprobs": 0}  # of the token itself: to see NaN
         ids = [row for _, row in fitting]
-        outputs = self._engines.ask(self._refs[0], self._target, ids, settings)
+        latest: dict[int, Any] = {}
+        try:
+            self._engines.write(self._refs[0], self._target, ids, settings, options, latest)
+        except KeyboardInterrupt:
+            raise StoppedWriting(self._texts(fitting, latest)) from None
+        return self._texts(fitting, latest)
+
+    def _texts(
+        self, rows: Sequence[tuple[str, list[int]]], outputs: Mapping[int, Any]
+    ) -> list[TargetText]:
+        """What the target has written so far; nothing yet is no text."""
         texts = []
-        for (category, row), output in zip(fitting, outputs, strict=True):
-            answer = output.outputs[0]
+        for number in sorted(outputs):
+            (category, row), answer = rows[number], outputs[number].outputs[0]
             if math.isnan(answer.cumulative_logprob):
                 raise target_not_numbers(self._refs[0])
             tokens = np.array(answer.token_ids, dtype=np.int64)

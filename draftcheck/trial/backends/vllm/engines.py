@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import re
 import shlex
@@ -16,13 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from draftcheck.errors import ReadError, UsageError
 from draftcheck.models import refs
 from draftcheck.trial import setups
+from draftcheck.trial.backends import ctrl_c
 from draftcheck.trial.backends.backend import CannotVerify, TargetText, TrialOptions
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.values.facts import ModelFacts
@@ -138,7 +140,7 @@ class VllmEngines:
         if at.revision:
             settings["revision"] = at.revision
         try:
-            with self._output.taken():
+            with self._output.taken(), ctrl_c.kept_from_children():
                 from vllm import LLM
 
                 return LLM(**settings)
@@ -157,6 +159,37 @@ class VllmEngines:
         except Exception as error:  # out of memory, or its process died
             words = self._output.reason(error)
             raise ReadError(f"{ref}: vLLM stopped: {words}") from error
+
+    def write(
+        self,
+        ref: str,
+        engine: Any,
+        ids: Sequence[list[int]],
+        settings: Mapping[str, Any],
+        options: TrialOptions,
+        latest: dict[int, Any],
+    ) -> None:
+        """The same step by step: latest has what each prompt's answer is so far.
+
+        The seconds of the options, or Ctrl-C, end it.
+        """
+        from vllm import SamplingParams
+
+        core, names = engine.llm_engine, [str(i) for i in range(len(ids))]
+        end = time.monotonic() + (options.seconds or math.inf)
+        try:
+            for name, row in zip(names, ids, strict=True):
+                core.add_request(name, {"prompt_token_ids": row}, SamplingParams(**settings))
+            while core.has_unfinished_requests() and time.monotonic() < end:
+                latest.update((int(output.request_id), output) for output in core.step())
+                written = sum(len(output.outputs[0].token_ids) for output in latest.values())
+                options.wrote(written / options.tokens)
+        except Exception as error:  # out of memory, or its process died
+            words = self._output.reason(error)
+            raise ReadError(f"{ref}: vLLM stopped: {words}") from error
+        finally:
+            with suppress(Exception):  # of an engine that is gone
+                core.abort_request(names)
 
     # ---- for real ----
 
