@@ -29,12 +29,17 @@ FOUND = 8
 
 
 def prepare() -> None:
-    """Load what the first answer needs, while somebody reads the page."""
+    """Load what judges a pair, before the page is ready."""
     import draftcheck.judge.questions
     import draftcheck.judge.repairs
     import draftcheck.memory.gpus
     import draftcheck.models.read
+    import draftcheck.models.sources.progress
     import draftcheck.report.pair  # noqa: F401
+
+
+def prepare_answer() -> None:
+    """Load what the first answer needs besides, while somebody reads the page."""
     from draftcheck.rulebook import book
     from draftcheck.web import render
 

@@ -45,11 +45,20 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def archive(wheel: bytes) -> bytes:
-    """Everything but Python, as a zip file; wheel: msgspec for the browser."""
+    """Everything but Python, as a zip file; wheel: msgspec for the browser.
+
+    Its compiled part is there by name alone: it is loaded from a file of its own (`compiled`).
+    """
     found = {**dict(_tree(PACKAGE, "draftcheck")), **dict(_rules())}
     for name in LIBRARIES:
         found.update(_library(name))
-    return _packed({**found, **_content(wheel)})
+    return _packed({**found, **_content(wheel), compiled(wheel)[0]: b""})
+
+
+def compiled(wheel: bytes) -> tuple[str, bytes]:
+    """The one compiled library in a wheel: where Python looks for it, and its content."""
+    ((name, data),) = ((n, d) for n, d in _content(wheel).items() if n.endswith(".so"))
+    return name, data
 
 
 @cache

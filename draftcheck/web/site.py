@@ -49,20 +49,25 @@ def files(
     name = f"draftcheck-{sha256(archive).hexdigest()[:12]}.zip"
     endpoint = settings.endpoint()
     lock = json.loads(runtime.pyodide[LOCK])
+    library, compiled = bundle.compiled(runtime.msgspec)
     found = {
         "index.html": _page(endpoint, _storage(endpoint, storage), report=report).encode(),
         "style.css": (pages.asset("site.css") + "\n" + _asset("checker.css")).encode(),
         "page.js": _asset("page.js").encode(),
         "worker.mjs": _asset("worker.mjs").encode(),
-        "site.json": json.dumps({"archive": name, "endpoint": endpoint}).encode(),
         name: archive,
         # Nothing is installed from Pyodide's own distribution, so its list of packages is empty.
         f"pyodide/{LOCK}": json.dumps({"info": lock["info"], "packages": {}}).encode(),
         **{f"pyodide/{script}": runtime.pyodide[script] for script in SCRIPTS},
         f"pyodide/{LIBRARY}": bundle.standard_library(runtime.pyodide[LIBRARY]),
+        "pyodide/library.so": compiled,
     }
     digest = sha256(b"".join(sha256(found[name]).digest() for name in sorted(found)))
-    worker = _asset("sw.js").replace("{{ build }}", digest.hexdigest()[:12])
+    digest.update(endpoint.encode())
+    cache = f"draftcheck-{digest.hexdigest()[:12]}"
+    told = {"archive": name, "library": library, "endpoint": endpoint, "cache": cache}
+    found["site.json"] = json.dumps(told).encode()
+    worker = _asset("sw.js").replace("{{ cache }}", cache)
     found["sw.js"] = worker.replace("{{ files }}", json.dumps(sorted(found))).encode()
     return found
 

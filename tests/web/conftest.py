@@ -27,6 +27,8 @@ from tests.hub import Hub
 PARTS = Path(os.environ.get("DRAFTCHECK_WEB_RUNTIME") or ROOT / ".web")
 BELOW = "some/path"
 SIDES = ("target", "draft")
+EARLY = "qzxj-early-bird\ndraft model vocab type must match target model to use speculation"
+"""A question that is asked before Python is there."""
 OTHER_PYTHON = re.compile(r"(?: JSON|inspect writes): [^\"\\]*")
 """What Python itself says of a fault is another sentence in another version."""
 SECONDS = 120_000
@@ -72,6 +74,7 @@ class NodeWorker:
     """The page's worker as a process of Node; as the page does, it is asked one thing at a time."""
 
     def __init__(self, node: str, site: Path) -> None:
+        self.start = ""
         script = Path(__file__).with_name("node_worker.mjs")
         self.process = subprocess.Popen(
             [node, script, site], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
@@ -90,6 +93,8 @@ class NodeWorker:
         for line in self.process.stdout:
             told = json.loads(line)
             assert "failed" not in told and "broke" not in told, told
+            if told.get("ready"):
+                self.start = "again" if told.get("again") else "first"
             if told.get("id"):
                 found: dict[str, Any] = {**told["answer"], "sliced": told["sliced"]}
                 found["json"] = json.loads(found["json"]) if found["json"] else None
@@ -165,6 +170,7 @@ class CheckerPage:
     def __init__(self, browser: Any, made: CheckerSite, query: str = "", **options: Any) -> None:
         self.site, self.complaints = made, list[str]()
         self.asked = set[str]()
+        self.early = dict[str, Any]()
         self.context = browser.new_context(**{"viewport": DESK, **options})
         self.context.on("request", lambda request: self._note(request.url))
         self.page = self.context.new_page()
@@ -179,6 +185,16 @@ class CheckerPage:
     def ready(self) -> CheckerPage:
         self.page.locator("body[data-ready]").wait_for(timeout=SECONDS)
         return self
+
+    def kept(self) -> None:
+        """Wait until all is there that the next visit needs."""
+        self.page.locator("body[data-kept][data-warm]").wait_for(timeout=SECONDS)
+        self.page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+
+    @property
+    def start(self) -> str:
+        found: str = self.page.locator("body[data-ready]").get_attribute("data-start")
+        return found
 
     def ask(self, kind: str = "pair", **fields: str) -> dict[str, Any]:
         """Fill the fields, press the button, wait: exit code, first line, JSON."""
@@ -223,9 +239,15 @@ class CheckerPage:
 
 @pytest.fixture(scope="session")
 def open_page(browser: Any, checker: CheckerSite) -> Iterator[CheckerPage]:
-    """One page for many questions: starting Python takes seconds."""
-    page = CheckerPage(browser, checker).ready()
-    yield page
+    """One page for many questions: starting Python takes seconds.
+
+    They are asked on a second visit; the first has a question before Python is there.
+    """
+    page = CheckerPage(browser, checker, permissions=["clipboard-read", "clipboard-write"])
+    page.early = page.ask("why", text=EARLY)
+    page.kept()
+    page.page.goto(checker.url)
+    yield page.ready()
     page.close()
 
 

@@ -59,10 +59,28 @@ globalThis.FileReaderSync = class {
 globalThis.WorkerGlobalScope = Object; // Emscripten mounts files of a page in workers alone
 const realFetch = globalThis.fetch;
 globalThis.fetch = async (url, ...more) => url.protocol === "file:" ? new Response(readFileSync(url)) : realFetch(url, ...more);
-globalThis.postMessage = (message) => process.stdout.write(`${JSON.stringify({ ...message, sliced })}\n`);
+let warm;
+globalThis.postMessage = (message) => {
+  process.stdout.write(`${JSON.stringify({ ...message, sliced })}\n`);
+  if (message.warm || message.failed) warm();
+};
 globalThis.onmessage = null;
 
-await import(new URL("worker.mjs", site));
+// What a browser would keep, for this process: the worker that is asked is one of a second visit.
+const kept = new Map();
+globalThis.navigator ??= { userAgent: "node" };
+globalThis.caches = {
+  match: async (url) => kept.get(url)?.clone(),
+  open: async () => ({
+    put: async (url, found) => kept.set(url, new Response(await found.arrayBuffer(), { headers: found.headers })),
+    delete: async (url) => kept.delete(url),
+  }),
+};
+for (const visit of ["first", "again"]) {
+  const started = new Promise((resolve) => { warm = resolve; });
+  await import(new URL(`worker.mjs?${visit}`, site));
+  await started;
+}
 for await (const line of createInterface({ input: process.stdin })) {
   const data = JSON.parse(line);
   for (const side of Object.keys(data.files || {})) data.files[side] = data.files[side].map((path) => new PageFile(path));

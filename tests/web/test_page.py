@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from draftcheck.report import badge
+from draftcheck.values.words import Verdict
 from tests import make
 from tests.chromium import DESK, PHONE, sideways
 from tests.conftest import FIXTURES, Run
 from tests.hostile.test_json import BROKEN
 from tests.hub import models
-from tests.web.conftest import PARTS, CheckerPage
-from tests.web.test_same_answers import LOG, spent, without_tokenizers
+from tests.web.conftest import EARLY, PARTS, CheckerPage
+from tests.web.test_same_answers import LOG, as_in_a_page, spent, without_tokenizers
 
 pytestmark = pytest.mark.browser
 PAIR = FIXTURES / "pair"
@@ -22,8 +24,26 @@ BIG = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 12,
 TOKEN = "hf_only_for_the_hub"
 
 
+MEMORY = "caches.match(new URL('memory', location).href).then((found) => found.arrayBuffer())"
+ORDER = (
+    "a.skip", "a.home", "#tab-pair", "#target", "#target-files", "#draft", "#draft-files",
+    "#engine", "#gpu", "#context", "#sequences", ".access summary", "#panel-pair button.main",
+)  # fmt: skip
+
+
 def files(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def test_a_question_before_python_is_there_is_answered_and_not_kept(page: CheckerPage) -> None:
+    """The memory that later visits begin with is older than any question."""
+    assert page.early["code"] == 0 and page.early["first"].startswith("1 message explained")
+    assert page.start == "again"
+    word = EARLY.split()[0]
+    assert page.page.evaluate(
+        f"{MEMORY}.then((found) => new TextDecoder('latin1').decode(found)).then((text) =>"
+        f" ['draftcheck.web.answers', '{word}'].map((name) => text.includes(name)))"
+    ) == [True, False]
 
 
 @pytest.mark.parametrize("pair", [("target", "draft"), ("target.gguf", "draft.gguf")])
@@ -86,6 +106,9 @@ def test_weather_between_the_page_and_the_hub(page: CheckerPage) -> None:
     assert found["code"] == 0 and found["json"]["verdict"] == "compatible", found
     gone = page.ask(target="weather/none", draft="weather/small")
     assert gone["code"] == 3 and "weather/none: no such repo" in gone["first"]
+    hub.add_repo("weather/huge", {"config.json": b" " * 40_000_000})
+    huge = page.ask(target="weather/huge")
+    assert huge["code"] == 3 and "config.json" in huge["first"], huge
     hub.cors = False
     try:
         closed = page.ask(target="weather/closed")
@@ -145,16 +168,94 @@ def test_completion_from_the_hub(page: CheckerPage) -> None:
     page.page.fill("#target", "")
 
 
+def test_what_can_be_taken_along(page: CheckerPage, tmp_path: Path) -> None:
+    """The command, the JSON, the badge, and a link that asks the same again."""
+    hub, tab = page.site.hub, page.page
+    hub.add_repo("along/big", models.small_checkpoint(num_hidden_layers=8))
+    hub.add_repo("along/small", models.small_checkpoint())
+    words = {"engine": "vllm@0.20.0", "gpu": "24GiB", "context": "256"}
+    found = page.ask(target="along/big", draft="along/small", **words)["json"]
+    tab.locator("#answer [data-copy]").first.click()
+    assert clipboard(page) == found["engines"][0]["setup"]
+    assert tab.inner_text("#status") == "Copied"
+    command = without_tokenizers(hub, tmp_path)
+    options = [word for name, value in words.items() for word in (f"--{name}", value)]
+    wanted = command("pair", "along/big", "along/small", *options, "--format", "json")
+    name, content = download(page, "JSON")
+    assert (name, content) == ("draftcheck.json", as_in_a_page(wanted.out, tmp_path))
+    name, content = download(page, "Badge")
+    engines = [(row["engine"], row["version"]) for row in found["engines"]]
+    assert (name, content) == (
+        "draftcheck.svg", badge.svg("along/big", "along/small", Verdict(found["verdict"]), engines)
+    )  # fmt: skip
+    tab.click("#answer >> text=Copy link")
+    link = clipboard(page)
+    assert link == (
+        f"{page.site.url}?target=along/big&draft=along/small"
+        "&engine=vllm@0.20.0&gpu=24GiB&context=256"
+    )
+    tab.goto(link)
+    assert page.answer()["json"] == found
+
+
+def clipboard(page: CheckerPage) -> str:
+    found: str = page.page.evaluate("navigator.clipboard.readText()")
+    return found
+
+
+def download(page: CheckerPage, label: str) -> tuple[str, str]:
+    with page.page.expect_download() as waited:
+        page.page.click(f"#answer a[download]:text-is('{label}')")
+    return waited.value.suggested_filename, waited.value.path().read_text(encoding="utf-8")
+
+
+def test_without_a_mouse_and_without_a_screen(page: CheckerPage) -> None:
+    tab, keys = page.page, page.page.keyboard
+    page.site.hub.add_repo("keys/model", models.small_checkpoint())
+    page.fill("pair")
+    tab.locator("a.skip").focus()
+    for place in ORDER:
+        assert tab.locator(place).evaluate("(found) => found === document.activeElement"), place
+        keys.press("Tab")
+    tab.locator("#target").focus()
+    keys.type("keys/model")
+    keys.press("Enter")
+    found = page.answer()
+    assert tab.evaluate("document.activeElement.className") == "first", "read from there on"
+    assert tab.inner_text("#status") == found["json"]["verdict"] + ": " + tab.evaluate(
+        "document.activeElement.lastChild.textContent.trim()"
+    )
+    tree = tab.locator("body").aria_snapshot().replace("'", "")
+    for line in (
+        'heading "Can this draft speculate for this target?" [level=1]',
+        'tab "Pair" [selected]', 'combobox "Target the model that serves"',
+        'combobox "Engine empty: all"', 'textbox "Context"', 'button "Check"', "status:",
+        'region "Answer"', 'table "Engine by engine"', 'group "Setup for llama.cpp"',
+        'button "Copy: Setup for llama.cpp"',
+    ):  # fmt: skip
+        assert f"- {line}" in tree, tree
+    tab.locator("#tab-pair").focus()
+    keys.press("ArrowLeft")
+    assert tab.locator("#panel-known").is_visible() and not tab.locator("#panel-pair").is_visible()
+    keys.press("ArrowRight")
+    assert tab.evaluate("document.activeElement.id") == "tab-pair"
+
+
 def test_a_second_visit_needs_no_network_and_every_width_fits(page: CheckerPage) -> None:
-    page.page.evaluate("navigator.serviceWorker.ready.then(() => true)")
     page.context.set_offline(True)
     try:
         page.page.goto(page.site.url)
-        page.ready()
-        assert page.ask("why", text=LOG)["code"] == 0
+        assert page.ready().start == "again"
+        away = page.ask(target="org/far")
+        assert away["code"] == 3 and "cannot reach" in away["first"], away
+        page.complaints[:] = [text for text in page.complaints if "DISCONNECTED" not in text]
+        page.give(target=[PAIR / "target.gguf"], draft=[PAIR / "draft.gguf"])
+        assert page.ask(gpu="24GiB", context="256")["code"] == 0
     finally:
         page.context.set_offline(False)
-    for width in (PHONE, DESK, {"width": 1600, "height": 900}):
+    for box in page.page.locator("#answer details").all():
+        box.evaluate("(found) => { found.open = true; }")
+    for width in (PHONE, {"width": 768, "height": 900}, DESK, {"width": 1600, "height": 900}):
         page.page.set_viewport_size(width)
         for scheme in ("light", "dark"):
             page.page.emulate_media(color_scheme=scheme)
@@ -191,7 +292,18 @@ def test_cancel_and_go_on(page: CheckerPage) -> None:
     page.page.locator("#cancel").wait_for()
     page.page.click("#cancel")
     assert not page.page.locator("#cancel").is_visible()
+    assert page.page.inner_text("#status") == "Cancelled"
     hub.reset()
+    assert page.ask("why", text=LOG)["code"] == 0
     assert page.page.url.endswith("?target=org/slow&engine=vllm")
+    # What was kept is damaged: it is made anew, and the question is answered all the same.
+    page.page.evaluate(
+        "caches.keys().then(([name]) => caches.open(name)).then((cache) => cache.put("
+        "new URL('memory', location).href, new Response(new Uint8Array(4096),"
+        " {headers: {'x-browser': navigator.userAgent}})))"
+    )
     page.page.goto(page.page.url)
     assert page.answer()["json"]["target"]["ref"] == "org/slow"
+    assert page.start == "first"
+    page.kept()
+    assert page.page.evaluate(f"{MEMORY}.then((found) => found.byteLength)") > 20_000_000

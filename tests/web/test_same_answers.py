@@ -59,6 +59,7 @@ def test_of_files_only_slices_are_read(worker: NodeWorker, tmp_path: Path) -> No
         file.truncate(50_000_000_000)
     found = worker.ask(files={"target": [big]}, engine="llama.cpp")
     assert found["code"] in (0, 1) and found["sliced"] < 2_000_000
+    assert worker.start == "again", "all this is asked of memory that was put back"
 
 
 def without_tokenizers(hub: Hub, home: Path) -> Draftcheck:
@@ -69,6 +70,12 @@ def without_tokenizers(hub: Hub, home: Path) -> Draftcheck:
         "draftcheck.models.limited.run = lambda *words, **options: None\n"
     )
     return made
+
+
+def as_in_a_page(text: str, home: Path) -> str:
+    """The cache where a tokenizer came to lie is another one there, and so is the reason."""
+    there = text.replace(f"{home}/cache/draftcheck", "/draftcheck/cache")
+    return there.replace(NOT_RUN, NOT_HERE)
 
 
 class BothAskers:
@@ -91,9 +98,7 @@ class BothAskers:
         with arranged(self.hub, arrange):
             found = self.worker.ask(target=target, draft=draft, engine=engine, token=token)
             assert spent(self.hub) == cost, f"{words}\n{self.hub.story()}"
-        # The cache where a tokenizer came to lie is another one, and so is the reason.
-        there = wanted.out.replace(f"{self.home}/cache/draftcheck", "/draftcheck/cache")
-        there = there.replace(NOT_RUN, NOT_HERE)
+        there = as_in_a_page(wanted.out, self.home)
         assert found["json"] == (json.loads(there) if there else None), (words, wanted.err)
         assert found["code"] == wanted.code, words
         if not there:

@@ -5,7 +5,7 @@ const all = (selector, under = document) => [...under.querySelectorAll(selector)
 const SHARED = ["target", "draft", "engine", "gpu", "context", "sequences"];
 const PAUSE = 250;
 const files = { target: [], draft: [] };
-let worker, asked = 0, running = null, ready = false, bytes = 0, timer = 0;
+let worker, asked = 0, running = null, ready = false, bytes = 0, timer = 0, cache = "";
 const waiting = new Map();
 
 // ---- the worker ----
@@ -24,16 +24,19 @@ function begin() {
 
 function heard(data) {
   if (data.failed) return failed(data.failed);
+  if (data.kept) return document.body.setAttribute("data-kept", "");
   if (data.stage && !ready) return say(`${data.stage} …`, true);
   if (data.ready) {
     ready = true;
-    document.body.dataset.ready = "";
-    return say(running ? "Reading …" : "", Boolean(running));
+    cache = data.cache;
+    document.body.dataset.ready = Math.round(performance.now());
+    document.body.dataset.start = data.again ? "again" : "first";
+    say(running ? "Reading …" : "", Boolean(running));
+    return document.activeElement.dispatchEvent(new Event("input")); // a name may be half typed
   }
-  if (data.warm) { // what is kept for the next visit must not slow this one down
+  if (data.warm) {
     document.body.dataset.warm = "";
-    if ("serviceWorker" in navigator) navigator.serviceWorker.register("sw.js").catch(() => {});
-    return undefined;
+    return serve();
   }
   if ("came" in data) {
     bytes += data.came;
@@ -47,6 +50,18 @@ function heard(data) {
   return undefined;
 }
 
+// What the worker keeps for the next start may be the reason: the next one begins from scratch.
+function forget() {
+  if (!cache || !("caches" in window)) return;
+  caches.open(cache).then((there) => there.delete(new URL("memory", location).href)).catch(() => {});
+}
+
+// What is kept for the next visit must not slow an answer down.
+function serve() {
+  if (running || !("warm" in document.body.dataset) || !("serviceWorker" in navigator)) return;
+  navigator.serviceWorker.register("sw.js").catch(() => {});
+}
+
 function ask(question, more = {}) {
   const id = ++asked;
   worker.postMessage({ id, question, ...more });
@@ -56,6 +71,7 @@ function ask(question, more = {}) {
 function failed(reason) {
   const loading = !ready;
   restart();
+  forget();
   const what = loading ? "The checker could not be loaded" : "Too large or too deep for Python in this page (draftcheck pair on a machine may do it)";
   trouble(`${what}: ${reason}`);
   if (!loading) begin();
@@ -111,6 +127,7 @@ async function check(kind, fields) {
   if (running !== mine) return;
   running = null;
   busy(false);
+  serve();
   if (found.broke) return failed(found.broke);
   show(kind, fields, found.answer);
 }
@@ -307,7 +324,7 @@ tabs.forEach((tab, number) => {
 if (location.protocol === "file:") {
   trouble("A browser runs this only from a web server. In this folder: python -m http.server, then open http://localhost:8000");
 } else {
-  say("Loading Python: 15 MB, once …", true);
+  say("Loading …", true);
   begin();
   const query = new URLSearchParams(location.search);
   for (const name of SHARED) if (query.has(name)) at(`#${name}`).value = query.get(name);

@@ -1,5 +1,5 @@
 // Keeps the site's own files, so that a second visit needs no network. Nothing else is touched.
-const NAME = "draftcheck-{{ build }}";
+const NAME = "{{ cache }}"; // the page keeps Python's memory there, too
 const FILES = {{ files }};
 
 self.addEventListener("install", (event) => {
