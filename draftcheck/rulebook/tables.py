@@ -136,6 +136,7 @@ class TokenizerBehaviour(RuleRow, frozen=True):
     counts_tokens: Text
     drops_default_ids_out_of_range: Text
     prints_end_tokens: Text
+    wpm_puts_bos: Text
     checks_array_types: Text
     forces_add_bos: Text
 
