@@ -129,6 +129,8 @@ class Deployment:
     """The engine's fork that is started; empty: the engine itself."""
     fork_from: str = ""
     """What tells it: a path, an image, a repository."""
+    seen: str = ""
+    """The options that are all there is to see: nothing in the file gives them plain values."""
 
     def as_fork(self, name: str, told_by: str) -> Deployment:
         """The same, started by a fork: of no known version, and its options are its own."""
@@ -170,8 +172,8 @@ class Contents:
     """The whole text."""
     replaced: list[Word] = field(default_factory=list)
     """Words that other ways through a script use."""
-    seen: list[FileTrouble] = field(default_factory=list)
-    """Options of speculation that stand in none of its setups."""
+    mentions: bool = False
+    """Of a program in another language: it speaks of options that are in none of its setups."""
     spoken: set[int] = field(default_factory=set)
     """Lines that a script only prints."""
     functions: set[str] = field(default_factory=set)

@@ -30,6 +30,7 @@ NUMBERS = {
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
+MOST_NAMED = 3
 ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
         "early_exit")  # fmt: skip
 
@@ -83,10 +84,10 @@ def find(
         if start is not None and not leftovers.lines_of_words(signs) <= understood:
             made.append(_of_command(command, *start, versions, beside, contents))
             understood |= leftovers.lines_of(command)
-    if contents.source is not None and not tests and not name.endswith(DOCUMENTS):
-        known = understood | contents.spoken
-        other = name.endswith(LANGUAGES)
-        contents.seen += leftovers.find(contents.source, known, all_=other)
+    code = name.endswith(LANGUAGES)  # its tests are mentioned
+    if contents.source is not None and (code or not tests) and not name.endswith(DOCUMENTS):
+        seen, contents.mentions = leftovers.find(contents.source, understood | contents.spoken)
+        made += [_of_seen(each, versions) for each in seen]
     return _different(made)
 
 
@@ -129,8 +130,29 @@ def _of_command(
     _config_files(setting, beside, contents.written)
     given.objects(setting)
     made = _deployment(setting, told, command.place, table.file.programs.get(row.letter, ""))
+    signs = [word.text.partition("=")[0] for word in words if programs.is_sign(word.text)]
+    if row.guessed and signs and not setting.has(ASKS):  # what switches it on stands elsewhere
+        shown = ", ".join(signs[:MOST_NAMED])
+        made = replace(made, speculates=True, seen=shown, unknown=(), findings=())
     program = [word.text for word in command.words[: len(command.words) - len(words)]]
     fork, told_by = versions.fork(table, command, program)
+    return made.as_fork(fork, told_by) if fork else made
+
+
+def _of_seen(seen: leftovers.SeenOptions, versions: Versions) -> Deployment:
+    """Only its options tell the engine; what they are given is worked out elsewhere."""
+    table = load(seen.table)
+    told = versions.tell(table, None)
+    made = Deployment(
+        place=seen.place,
+        engine=table.head.engine,
+        version=told.version,
+        version_from=told.how,
+        version_note=told.note,
+        speculates=True,
+        seen=", ".join(seen.names[:MOST_NAMED]),
+    )
+    fork, told_by = versions.fork(table, Command((), seen.place), ())
     return made.as_fork(fork, told_by) if fork else made
 
 
@@ -183,7 +205,11 @@ def _of_document(
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
-    return _deployment(setting, told, document.place, row.method)
+    made = _deployment(setting, told, document.place, row.method)
+    if document.kind == "options-inside" and made.speculates and made.target is None:
+        asked = [entry.name for entry in setting.entries if entry.means in ASKS]
+        made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
+    return made
 
 
 def _is_the_engines(setting: GivenOptions) -> bool:

@@ -1,8 +1,8 @@
-"""Options of speculation that stand in a file, and in none of its setups: named, never passed over.
+"""Options of speculation in none of a file's commands: setups whose values are elsewhere.
 
-Only what one engine alone has counts ([[sign]] in rules/programs.toml). Comments, help texts,
-patterns of a case, comparisons and declarations of options set nothing up; in Python only texts
-and keywords count.
+Only what one engine alone has counts ([[sign]] in rules/programs.toml), and it tells the engine.
+Comments, help texts, patterns of a case, comparisons and declarations of options set nothing up; in
+Python only texts and keywords count, in other languages texts that are handed on.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from draftcheck.deploy.deployment import Command, Document, DocumentTree, FileTrouble
+from draftcheck.deploy.deployment import Command, Document, DocumentTree
 from draftcheck.deploy.kinds import is_test
 from draftcheck.deploy.options import programs
+from draftcheck.deploy.syntax import code_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
 
@@ -38,7 +40,7 @@ _MEASURED = re.compile(
 _BLOCK = re.compile(r"<#(?:(?!<#|#>).)*#>", re.DOTALL)
 _TOLD = re.compile(
     r"(?i)(?:\b|_)(?:notes?|desc\w*|comment|help|label|title|summary|evidence|reason|basis)"
-    r"[\"']?\s*[:=]\s*[\"']"
+    r"[\"']?\s*[:=]\s*(?:\"[^\"]*|'[^']*)$"
 )
 _SENTENCE = re.compile(
     r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
@@ -55,8 +57,18 @@ _LISTED = re.compile(
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
-MOST_NAMED = 3
 MOST_ON_A_LINE = 20
+MOST_APART = 8
+"""Lines between options of one setup."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOptions:
+    """Options that one engine alone has, near each other, in no command that was understood."""
+
+    table: str
+    place: FilePlace
+    names: tuple[str, ...]
 
 
 def lines_of(found: Command | Document) -> set[int]:
@@ -95,19 +107,20 @@ def is_record(text: str) -> bool:
     return _MEASURED.search(text) is not None
 
 
-def find(source: SourceText, understood: set[int], *, all_: bool = False) -> list[FileTrouble]:
-    """One trouble at the first option that nothing explains; empty: there is none.
-
-    all_: whatever else a line does with it; a comment is no line of a program.
-    """
+def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], bool]:
+    """Options that stand in none of these lines: those that set an engine up, near ones together;
+    and whether others are spoken of in a program that is not read as one."""
     if not programs.signed(source.text.encode(errors="replace")):
-        return []
+        return [], False
     name = source.name.lower()
     if name.endswith(".json") and is_record(source.text):
-        return []
+        return [], False
+    code = name.endswith((*code_talk.SCRIPTS, *code_talk.SOURCES))
     telling = _of_program(source.text, name) if name.endswith(".py") else None
-    places, names = list[FilePlace](), dict[str, None]()
-    looked = Counter[int]()
+    if code:
+        given = () if is_test(name) else code_talk.telling(source.text, name, programs.is_sign)
+        telling = lines(source.place(*span) for span in given)
+    found, mentioned, looked = list[SeenOptions](), False, Counter[int]()
     if name.endswith(".ps1") and "#>" in source.text:
         comments = (source.place(*found.span()) for found in _BLOCK.finditer(source.text))
         understood = understood | lines(comments)
@@ -122,21 +135,31 @@ def find(source: SourceText, understood: set[int], *, all_: bool = False) -> lis
         if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
             continue
         before = text[: match.start() - start]
-        silent = _COMMENT.match(before + "\0") is not None if all_ else _talks(text, before)
-        if line not in telling if telling is not None else silent:
+        if code and _COMMENT.match(before + "\0"):
+            continue
+        if line not in telling if telling is not None else _talks(text, before):
+            mentioned = mentioned or code
             continue
         if name.endswith(_DATA) and (
             _SENTENCE.search(source.text[start : match.start()])
             or _LISTED.match(source.text, start)
         ):
             continue
-        places.append(FilePlace(source.name, line, column, line, column + len(match[0].rstrip())))
-        names[match["option"] or match["key"] or match["table"]] = None
-    if not places:
-        return []
-    shown = ", ".join(list(names)[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return [FileTrouble(places[0], f"{shown}{more} seen, but what it sets up is not understood")]
+        option = match["option"] or match["key"] or match["table"]
+        place = FilePlace(source.name, line, column, line, column + len(match[0].rstrip()))
+        _together(found, programs.sign_table(option), option, place)
+    return found, mentioned
+
+
+def _together(found: list[SeenOptions], table: str, option: str, place: FilePlace) -> None:
+    """Add an option to those before it; one that is given again sets up something else."""
+    last = next((each for each in reversed(found) if each.table == table), None)
+    near = last is not None and place.line - (last.place.end_line or 0) <= MOST_APART
+    if last is None or not near or option in last.names:
+        found.append(SeenOptions(table, place, (option,)))
+        return
+    grown = replace(last.place, end_line=place.end_line, end_column=place.end_column)
+    found[found.index(last)] = SeenOptions(table, grown, (*last.names, option))
 
 
 def _talks(line: str, before: str) -> bool:

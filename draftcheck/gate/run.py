@@ -240,6 +240,9 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
         saw = f"{deployment.fork}, a fork of {deployment.engine}, told by {deployment.fork_from}"
         yield gate_finding("GAT016", deployment.place, saw, setup=number)
         return
+    if deployment.seen:
+        yield gate_finding("GAT017", deployment.place, deployment.seen, setup=number)
+        return
     for trouble in deployment.unknown:
         yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)
     if deployment.unknown:

@@ -19,7 +19,7 @@ from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.file_versions import ImageLists, Versions
-from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES, choose
+from draftcheck.deploy.kinds import DOCUMENTS, choose
 from draftcheck.deploy.options import programs
 from draftcheck.deploy.text import decoded, searchable
 from draftcheck.errors import ReadError
@@ -304,10 +304,7 @@ def _file(
         file.findings += [
             gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
         ]
-    if name.lower().endswith(LANGUAGES):
-        file.mentions = bool(contents.seen)
-    elif not contents.troubles:
-        file.findings += [gate_finding("GAT017", seen.place, seen.text) for seen in contents.seen]
+    file.mentions = contents.mentions
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)
     return file

@@ -73,7 +73,7 @@ def _shown(report: GateReport, verbose: bool) -> list[Finding]:
 def _remark(finding: Finding) -> bool:
     """What nothing stops for: counted, and told where it is asked for. Only where options were seen
     and not read is always told."""
-    return finding.severity is Severity.NOTE and finding.rule != "GAT018"
+    return finding.severity is Severity.NOTE and finding.rule not in ("GAT017", "GAT018")
 
 
 def _cause(group: list[Finding], report: GateReport) -> str:
@@ -160,6 +160,8 @@ def _counts(report: GateReport) -> str:
     if ignored := sum(f.ignored is not None for f in report.findings):
         parts.append(f"{ignored} ignored")
     setups = _count(len(report.setups), "setup")
+    if seen := sum(f.rule == "GAT017" and f.ignored is None for f in report.findings):
+        setups += f", {seen} of them only seen"
     idle = f", {report.idle} without speculation" if report.idle else ""
     idle += f", {report.recipes} in Markdown" if report.recipes else ""
     fixable = sum(f.fixable and f.ignored is None for f in report.findings)

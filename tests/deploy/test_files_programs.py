@@ -275,6 +275,6 @@ def test_which_files_are_looked_at() -> None:
     assert choose.read(b"vllm serve x", "notes.txt") is None
     assert choose.read(b"vllm serve x", "binary") is None
     assert choose.read(b"#!/bin/sh\nvllm serve x", "start") is not None
-    assert choose.could("a/b/docker-compose.yml") and not choose.could("a/b.c")
+    assert choose.could("a/b/docker-compose.yml") and not choose.could("a/b.o")
     assert choose.might(b"vllm serve x", "a.sh") and not choose.might(b"ls", "a.sh")
     assert not choose.might(b"vllm serve x", "a.txt")

@@ -239,9 +239,7 @@ def test_a_helm_template_is_said_and_its_plain_parts_are_read() -> None:
         None, "{{ .Values.model | quote }}", None, None,
     ]  # fmt: skip
     assert command.image is not None and command.image.unknown == "{{ .Values.image }}"
-    [trouble] = found.troubles
-    assert (trouble.place.line, trouble.place.column) == (4, 9)
-    assert "template" in trouble.text
+    assert found.troubles == []  # a template is not broken YAML
 
 
 def test_llama_swap_macros() -> None:

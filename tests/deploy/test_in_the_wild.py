@@ -524,11 +524,12 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
 
 
 def looked(name: str, text: str) -> tuple[list[Deployment], list[str]]:
-    """The speculating setups of a file, and what was seen and not understood."""
+    """The speculating setups of a file, and the options of those that are only seen."""
     contents = choose.read(text.encode(), name)
     assert contents is not None
     found = [each for each in find(contents, Around({})) if each.speculates]
-    return found, [trouble.text for trouble in contents.seen]
+    seen = [each.seen for each in found if each.seen]
+    return [each for each in found if not each.seen], seen
 
 
 @pytest.mark.parametrize("case", list(FOUND))
@@ -540,6 +541,18 @@ def test_it_is_found_with_its_engine_and_models(case: str) -> None:
 
 
 LEFT_ALONE = {
+    "an example in a table of options": (
+        "args.py", 'ARGS = [{"name": "x", "example": "--speculative-algorithm eagle"}]\n',
+    ),
+    "a table from options to names": (
+        "report.py", 'NAMES = {"--speculative-config": "speculative_config"}\n',
+    ),
+    "a line that PowerShell prints": (
+        "build.ps1", 'Write-Host "    --spec-type draft-dflash --spec-draft-n-max 15 ``"\n',
+    ),
+    "settings that are switched off": (
+        "train.yaml", "mtp:\n  enable: False\n  speculative_algorithm: EAGLE\n",
+    ),
     "the patterns of a case": (
         "run.sh",
         'case "$1" in\n  --spec-type|--model-draft) T=$2; shift ;;\n'
@@ -673,25 +686,116 @@ def test_the_definition_of_a_resource_starts_nothing() -> None:
     assert looked(*LEFT_ALONE["the definition of a resource"])[0] == []
 
 
-NOT_UNDERSTOOD = {
-    "a program that nobody knows": ("run.sh", "set -e\n./mine --speculative-config '{}'\n", 2),
+ONLY_SEEN = {
+    "a program that nobody knows": (
+        "run.sh", "set -e\n./mine --speculative-config '{}'\n", "vllm", [2],
+    ),
     "settings that a program writes": (
-        "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n', 2,
+        "serve.py", 'TEXT = """\nspeculative-algorithm: EAGLE\n"""\nwritten("x", TEXT)\n',
+        "sglang", [2],
     ),
     "an option that a function of PowerShell is given": (
-        "start.ps1", "Add-LlamaOption -To $list -Flag '--spec-type' -Value $kind\n", 1,
+        "start.ps1", "Add-LlamaOption -To $list -Flag '--spec-type' -Value $kind\n",
+        "llama.cpp", [1],
+    ),
+    "the parts of a gallery's entry that switch nothing on": (
+        "catalog.yaml", "models:\n- extra:\n  - --speculative-num-steps=3\n", "sglang", [3],
+    ),
+    "a table of PowerShell with a label before it": (
+        "bench.ps1", "$m = @(\n @{ label='Draft'; args=@('--spec-type','draft-simple') }\n)\n",
+        "llama.cpp", [2],
+    ),
+    "an option that a trainer hands on under a name of its own": (
+        "train.py", 'args += "--sglang-speculative-algorithm EAGLE "\n', "sglang", [1],
+    ),
+    "append in Go": (
+        "run.go", 'args = append(args, "--model-draft", path)\n\n'
+        'args = append(args, "--spec-draft-n-max", n)\n', "llama.cpp", [1],
+    ),
+    "two ways in C++": (
+        "serve.cpp", 'if (a) args.push_back("--speculative-config");\n'
+        'else args.push_back("--speculative-config");\n', "vllm", [1, 2],
+    ),
+    "a chain in Rust": (
+        "main.rs", 'let c = Command::new(bin).arg("--speculative-algorithm").arg(kind);\n',
+        "sglang", [1],
+    ),
+    "push in TypeScript": ("run.ts", "if (x) args.push('--spec-type', kind);\n", "llama.cpp", [1]),
+    "a list in Java": (
+        "Run.java", 'List<String> c = List.of(bin, "--spec-draft-model", draft);\n',
+        "llama.cpp", [1],
+    ),
+    "a text that Go formats": (
+        "run.go", 'flags += fmt.Sprintf("--speculative-config=%s", config)\n', "vllm", [1],
+    ),
+    "what a template steers": (
+        "deploy.yaml.j2",
+        "a:\n{% if x %}\n  b: [1,\n{% endif %}\n  run: go --speculative-algorithm {{ y }}\n",
+        "sglang", [5],
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", list(NOT_UNDERSTOOD))
-def test_an_option_of_one_engine_is_in_a_setup_or_named(case: str) -> None:
-    name, text, line = NOT_UNDERSTOOD[case]
+@pytest.mark.parametrize("case", list(ONLY_SEEN))
+def test_an_option_of_one_engine_alone_tells_a_setup_whose_values_are_elsewhere(case: str) -> None:
+    name, text, engine, lines = ONLY_SEEN[case]
     contents = choose.read(text.encode(), name)
     assert contents is not None
-    assert not [each for each in find(contents, Around({})) if each.speculates]
-    (seen,) = contents.seen
-    assert seen.place.line == line and "seen, but" in seen.text
+    found = find(contents, Around({}))
+    assert [(each.engine, each.place.line) for each in found] == [(engine, at) for at in lines]
+    for each in found:
+        assert each.speculates and each.seen and not each.findings and not each.unknown
+        assert each.target is each.draft is each.method is None
+
+
+ONLY_SPOKEN_OF = {
+    "a table of names": ("flags.go", 'var known = map[string]bool{"--model-draft": true}\n'),
+    "a list of names": ("flags.go", 'var known = []string{"--model-draft", "--spec-type"}\n'),
+    "a pattern": ("args.go", 'switch arg {\ncase "--spec-type":\n}\n'),
+    "a comparison": ("args.cpp", 'if (arg == "--spec-type") { next(); }\n'),
+    "a declaration": ("args.cpp", 'add_opt({"-md", "--model-draft"}, "FNAME", "draft model");\n'),
+    "a message": ("main.rs", 'warn!("--model-draft is not there");\n'),
+    "a sentence": ("main.go", 'fail(x, "Set the option --spec-type to use a draft")\n'),
+    "a question": ("main.go", 'if slices.Contains(args, "--spec-type") {\n}\n'),
+    "a test": ("run_test.go", 'args = append(args, "--model-draft", path)\n'),
+}
+
+
+@pytest.mark.parametrize("case", list(ONLY_SPOKEN_OF))
+def test_a_program_that_speaks_of_an_option_sets_nothing_up(case: str) -> None:
+    name, text = ONLY_SPOKEN_OF[case]
+    contents = choose.read(text.encode(), name)
+    assert contents is not None
+    assert (find(contents, Around({})), contents.mentions) == ([], True)
+
+
+def test_options_by_name_without_a_target_are_a_setup_that_is_only_seen() -> None:
+    text = "vllm_kwargs:\n  speculative_config:\n    method: mtp\n    num_speculative_tokens: 1\n"
+    contents = choose.read(text.encode(), "recipe.yaml")
+    assert contents is not None
+    (setup,) = find(contents, Around({}))
+    assert (setup.engine, setup.method, setup.unknown) == ("vllm", "mtp", ())
+    assert setup.seen
+
+
+def test_a_list_of_each_block_of_hcl_is_a_command_of_its_own() -> None:
+    block = 'task "{0}" {{\n  args = ["vllm", "serve", "{0}/x", "--spec-method", "ngram"]\n}}\n'
+    found, _ = looked("job.hcl", block.format("a") + block.format("b"))
+    assert [each.target.text for each in found if each.target] == ["a/x", "b/x"]
+
+
+def test_a_file_inside_a_text_of_yaml_is_read() -> None:
+    text = "file: |\n  model: a/b\n  engine_args:\n    speculative_algorithm: EAGLE\n"
+    contents = choose.read(text.encode(), "gallery.yaml")
+    assert contents is not None
+    (setup,) = find(contents, Around({}))
+    assert (setup.engine, setup.place.line, setup.method) == ("sglang", 4, "NEXTN")
+
+
+@pytest.mark.parametrize("text", ["a: {{ b }}\nc: [{{ d }\n", "{% if x %}\na: [1\n{% endif %}\n"])
+def test_a_template_is_not_broken_yaml(text: str) -> None:
+    contents = choose.read(f"vllm: --spec-type\n{text}".encode(), "values.yaml")
+    assert contents is not None and (contents.troubles == []) == ("{%" in text)
 
 
 def test_a_name_that_does_not_stand_in_the_file_is_never_shown() -> None:
@@ -734,7 +838,7 @@ def test_options_that_the_shell_takes_for_a_program_never_reach_the_engine(case:
     assert contents is not None
     (setup,) = find(contents, Around({}))
     (finding,) = setup.findings
-    assert (setup.engine, setup.speculates, contents.seen) == ("vllm", False, [])
+    assert (setup.engine, setup.speculates) == ("vllm", False)
     assert (finding.rule, finding.severity, finding.place.line) == ("FIL016", "error", line)
 
 

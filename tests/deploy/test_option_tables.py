@@ -80,6 +80,8 @@ def test_what_takes_a_names_place_exists(name: str) -> None:
             for old in change.names:
                 part, dot, _ = old.rpartition(".")
                 new = f"{part}.{change.becomes}" if dot else change.becomes
+                if not dot and "." in new:  # --object.key
+                    new = new.removeprefix("--").replace("-", "_")
                 here = tables.OptionsAtVersion(table, version)
                 since = table.spans.get(new, ())
                 if dot and since and table.order(version) < table.order(since[0].since or version):

@@ -13,9 +13,12 @@ def test_an_option_in_no_setup_is_not_nothing_to_check(repo: Repo) -> None:
     repo.write("env.sh", "./mine --speculative-algorithm EAGLE3\n")
     ran = repo.gate("--format", "json")
     (finding,) = ran.json["findings"]
-    assert (ran.code, ran.json["nothing_to_check"], ran.json["verdict"]) == (3, False, "undecided")
-    assert (finding["rule"], finding["line"], finding["outcome"]) == ("GAT017", 1, "unknown")
+    (setup,) = ran.json["setups"]
+    assert (ran.code, ran.json["nothing_to_check"], setup["verdict"]) == (0, False, "undecided")
+    assert (finding["rule"], finding["line"], finding["severity"]) == ("GAT017", 1, "note")
+    assert (setup["engine"], setup["target"], setup["draft"]) == ("sglang", None, None)
     assert "--speculative-algorithm" in finding["saw"]
+    assert "in 1 setup, 1 of them only seen" in repo.gate().out
 
 
 def test_other_texts_that_hold_one_are_named_in_one_note(repo: Repo) -> None:
@@ -30,8 +33,8 @@ def test_other_texts_that_hold_one_are_named_in_one_note(repo: Repo) -> None:
     assert "main.go, notes.txt" in repo.gate().out
 
 
-def test_what_a_program_in_another_language_puts_together_is_only_mentioned(repo: Repo) -> None:
-    repo.write("build.ts", "if (draft) args.push('--model-draft', draft);\n")
+def test_what_a_program_in_another_language_only_speaks_of_is_mentioned(repo: Repo) -> None:
+    repo.write("build.ts", "if (args.includes('--model-draft')) go(draft);\n")
     repo.write("shows.js", "console.log('llama-server -m a.gguf --spec-type draft-mtp');\n")
     repo.write("knows.mjs", "const OURS = ['--spec-type', '--model-draft'];\n")
     repo.write("build.test.ts", "expect(argv).toEqual(['--spec-type', 'draft-mtp']);\n")

@@ -17,11 +17,12 @@ from draftcheck.deploy.deployment import Contents, FileTrouble
 from draftcheck.deploy.kinds import LANGUAGES
 from draftcheck.deploy.options import forks
 from draftcheck.deploy.options.programs import hinted_bytes, signed
-from draftcheck.deploy.syntax import templates
+from draftcheck.deploy.syntax import code_talk, templates
 from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
 from draftcheck.values.findings import FilePlace
 
-MAX_BYTES = 2_000_000
+MAX_BYTES, MAX_SEARCHED = 2_000_000, 20_000_000
+"""What is longer is not read, only searched; what is longer still, not even that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,9 @@ KINDS = (
     _kind(r".+\.ps1", "powershell.read"),
     _kind(r".+\.(?:md|markdown|mdx)", "markdown.read"),
     _kind(r".+\.py", "python_file.read"),
-    _kind(r".+\.(?:[cm]?[jt]s|[jt]sx|nix|tf|hcl|nomad)", "literals.read"),
+    _kind(
+        rf".+(?:{'|'.join(map(re.escape, code_talk.SCRIPTS + code_talk.SOURCES))})", "literals.read"
+    ),
     _kind(r".+\.toml", "toml_files.read"),
     _kind(r".+\.plist", "literals.read_plist", r"<key>ProgramArguments</key>"),
     _kind(r"[^.]+", "python_file.read", r"\A#!.*\bpython"),
@@ -103,7 +106,9 @@ KINDS = (
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
-_RECORD = re.compile(r"(?:^|/)(?:results?|outputs?|logs?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
+_RECORD = re.compile(
+    r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$"
+)
 """What a run left behind: it ran once, and starts nothing."""
 _TOLD = (
     (r"\A\s*#!.*\bpython", "text.py"),
@@ -137,7 +142,9 @@ def might(data: bytes, name: str) -> bool:
         return False
     if _ALWAYS.fullmatch(_base(name)):
         return True
-    if (name.endswith(".py") and forks.is_source(name)) or _RECORD.search(name):
+    if (name.endswith((".py", *code_talk.SOURCES)) and forks.is_source(name)) or _RECORD.search(
+        name
+    ):
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
@@ -176,7 +183,8 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
         if name.endswith((".ipynb", ".json")) and not signed(searchable(data)):
             return None  # pictures and data make them large
         text = f"larger than {MAX_BYTES:,} bytes: not read"
-        return Contents(_inside, troubles=[FileTrouble(first, text)])
+        known = SourceText(name, decoded(data).text) if len(data) <= MAX_SEARCHED else None
+        return Contents(_inside, troubles=[FileTrouble(first, text)], source=known)
     file = decoded(data)
     text = file.text
     if "\0" in text:

@@ -454,7 +454,11 @@ def _mapping(reader: ContainerReader, mapping: DocumentTree, above: _Above, seen
 def _engine_options(reader: ContainerReader, mapping: DocumentTree) -> None:
     """A mapping that holds keys which one engine alone has: that engine's options, by name."""
     keys = {key.text.replace("_", "-") for key, _ in mapping.entries or ()}
-    if keys & programs.sign_keys():
+    if not keys & programs.sign_keys():
+        return
+    if any(mapping.said(key).lower() == "false" for key in ("enable", "enabled")):
+        reader.contents.spoken |= leftovers.lines([mapping.place])
+    else:
         inner = mapping.get("speculative_config", "decoding_type")
         if inner is not None or mapping.get("decoding_type") is None:
             kind = "trtllm" if inner is not None else "options-inside"
@@ -488,6 +492,8 @@ def _engine_command(
     texts = [item.word.text for item in value.items or (value,) if item.word is not None]
     if value.word is not None and "```" in value.word.text:
         reader.file(value, "text.md")
+    elif value.word is not None and programs.holds_key(value.word.text):
+        reader.file(value, "values.yaml")
     elif value.items is not None and len(texts) == len(value.items) and _words_of_command(texts):
         reader.emit(references(reader.args(value), env), image, env, value.place)
     elif any(programs.starts_engine(text) for text in texts if " " in text or "\n" in text):

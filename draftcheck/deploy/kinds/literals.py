@@ -1,4 +1,4 @@
-"""JavaScript, TypeScript, Nix, HCL: what stands in them literally; nothing is run.
+"""JavaScript, Go, Rust, C++, Nix, HCL …: what stands in them literally; nothing is run.
 
 A text that is an engine's command is read as one, and so is a list of texts that holds options
 which one engine alone has. Lists that are joined, pushed to or handed to a program go together; a
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
 from draftcheck.deploy.deployment import Command, Contents, DocumentTree, around
-from draftcheck.deploy.kinds import containers, shell
+from draftcheck.deploy.kinds import containers, is_test, shell
 from draftcheck.deploy.options.programs import is_options, is_sign, starts_engine
+from draftcheck.deploy.syntax import code_talk
 from draftcheck.deploy.syntax.templates import HOLE
 from draftcheck.deploy.syntax.variables import Variables, filled
 from draftcheck.deploy.text import TextView, Word
@@ -24,7 +25,6 @@ MOST_JOINED = 400
 """Tokens before a list among which the name is looked for that it is bound to."""
 LONGEST = 500_000
 """Characters: what is longer was made by a program."""
-_TEST = re.compile(r"\.(?:test|spec)\.\w+$")
 # A text that is never closed goes to the end of its line, or of the file: nothing is read twice.
 _SCRIPT = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
@@ -48,7 +48,13 @@ _HCL = re.compile(
 _DOCUMENT = re.compile(r"<<[-~]?(?P<end>[A-Z_]+)\r?\n")
 MOST_DOCUMENTS = 200
 """Of HCL: each may be looked for to the end of the file."""
-_GRAMMARS = {"nix": _NIX, **dict.fromkeys(("tf", "hcl", "nomad"), _HCL)}
+_SOURCE = re.compile(_SCRIPT.pattern.replace(r"'(?:[^'\\\n]++|\\.)*+(?:'|$)|", ""), _SCRIPT.flags)
+"""In Go, Rust, C++ … a ' begins a character, or nothing."""
+_GRAMMARS = {
+    "nix": _NIX,
+    **dict.fromkeys(("tf", "hcl", "nomad"), _HCL),
+    **dict.fromkeys((suffix[1:] for suffix in code_talk.SOURCES), _SOURCE),
+}
 _FILLED_IN = re.compile(r"\$?\$\{[^{}]*\}")
 """By Terraform, or by who reads the text later."""
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
@@ -56,10 +62,6 @@ _ESCAPE = re.compile(r"\\(?:\r?\n|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 _STARTS = re.compile(r"(?:.*\.)?(?:spawn\w*|exec\w*|fork|Command|run\w*)")
 _GROWS = re.compile(r"(?P<name>[\w.]+)\.(?:push|unshift)")
-_TALKS = re.compile(
-    r"(?:.*\.)?(?:log|info|warn|error|debug|Error|includes|indexOf|has|expect|to[A-Z]\w*|equal\w*"
-    r"|deepEqual\w*|startsWith|test|match|replace|describe|it|option|Set|filter|some|every|find)"
-)
 
 
 @dataclass(slots=True)
@@ -101,8 +103,13 @@ class LiteralReader:
     def nix(self) -> bool:
         return self.grammar is _NIX
 
+    @property
+    def plain(self) -> bool:
+        """Names are keys of their block, and bind nothing."""
+        return self.grammar is _HCL
+
     def run(self) -> None:
-        behind = self._documents() if self.grammar is _HCL else {}
+        behind = self._documents() if self.plain else {}
         skipped = 0
         for match in self.grammar.finditer(self.view.text):
             kind, (start, end) = match.lastgroup or "", match.span()
@@ -140,13 +147,13 @@ class LiteralReader:
 
     def _bound(self, at: int) -> str:
         """The name before this = sign; a type may stand between."""
-        before = self.tokens[max(at - MOST_ARGUMENTS, 0) : at]
-        for word, name in reversed([*pairwise(before)]):
+        for place in range(at - 2, max(at - MOST_ARGUMENTS, -1), -1) if not self.plain else ():
+            word = self.tokens[place]
             if word.sign == ";":
                 break
             if word.text in ("const", "let", "var"):
-                return name.text.rstrip(":")
-        return before[-1].text
+                return self.tokens[place + 1].text.rstrip(":")
+        return self.tokens[at - 1].text
 
     def _token(self, at: int) -> int:
         """Read what begins here; where to go on."""
@@ -175,7 +182,7 @@ class LiteralReader:
         while at > first and self.tokens[at - 1].sign not in (";", "=", ")", "]"):
             at -= 1
             if self.tokens[at].sign == "(" and at and self.tokens[at - 1].kind == "bare":
-                return _TALKS.fullmatch(self.tokens[at - 1].text) is not None
+                return code_talk.TALKS.fullmatch(self.tokens[at - 1].text) is not None
         return False
 
     def _command(self, word: Word) -> None:
@@ -237,7 +244,7 @@ class LiteralReader:
         while start > first and self.tokens[start - 1].sign not in (";", "=", "(", ","):
             start -= 1
         sign = self.tokens[start - 1].sign if start else ""
-        if sign == "=" and start > 1:
+        if sign == "=" and start > 1 and not self.plain:
             name = self._bound(start - 1)
             self.whole.add(name)
             self.lists.setdefault(name, []).extend(words)
@@ -251,7 +258,7 @@ class LiteralReader:
 
     def _emit(self, words: list[Word]) -> None:
         values = [value for option, value in pairwise(words) if is_sign(option.text)]
-        if all(is_sign(v.text) or (v.unknown and self.grammar is not _HCL) for v in values):
+        if all(is_sign(v.text) or (v.unknown and not self.plain) for v in values):
             return  # made elsewhere, or names of options without values
         if words[0].text.startswith("-"):
             self.contents.loose.append(Command(tuple(words), around(words)))
@@ -261,7 +268,7 @@ class LiteralReader:
 
 def read(view: TextView, contents: Contents) -> None:
     """Collect the commands that stand in it; the program of a test starts nothing."""
-    if not _TEST.search(view.name) and len(view.text) <= LONGEST:
+    if not is_test(view.source.name.lower()) and len(view.text) <= LONGEST:
         grammar = _GRAMMARS.get(view.name.rpartition(".")[2], _SCRIPT)
         LiteralReader(view, contents, grammar).run()
     contents.troubles.clear()

@@ -96,7 +96,8 @@ def _statements(view: TextView) -> Iterator[_Statement]:
 
 def _run(statement: _Statement, view: TextView, variables: Variables, contents: Contents) -> None:
     tokens, variables.guarded = statement.tokens, statement.branch
-    for token in tokens:
+    spoken = bool(tokens) and tokens[0].view.text.lower().startswith("write-")
+    for token in tokens if not spoken else ():
         if not token.sign and is_options(token.view.text):  # @{ ArgumentList = "--options" }
             _loose(at_spaces(_words([token], view, variables)[0].view), contents)
     if tokens and tokens[0].view.text.lower() == "param":

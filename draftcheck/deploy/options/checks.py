@@ -256,6 +256,8 @@ def _as_key(entry: GivenOption, name: str) -> str:
     """An option as a key of a file is spelt: without dashes, with underscores if the others are."""
     if entry.kind != KEY or not name.startswith("--"):
         return name
+    if "." in name:  # a key of an object: no file has it by this name
+        return ""
     bare = name.removeprefix("--")
     return bare if "-" in entry.word.text else bare.replace("-", "_")
 

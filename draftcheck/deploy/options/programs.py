@@ -315,6 +315,21 @@ def sign_keys() -> frozenset[str]:
     return frozenset(key for row in table().sign for key in row.keys)
 
 
+def sign_table(name: str) -> str:
+    """The table of the engine that alone has this option or key."""
+    spelled = name.replace("_", "-")
+    rows = (row for row in table().sign if spelled in (*row.options, *row.keys))
+    return next(rows).table
+
+
+def holds_key(text: str) -> bool:
+    """Whether a text of several lines has a line that begins with a key of one engine alone."""
+    return "\n" in text and any(
+        match["key"] and not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
+        for match in sign_pattern().finditer(text)
+    )
+
+
 @cache
 def sign_pattern() -> re.Pattern[str]:
     """An option that one engine alone has, or a key with a value that switches something on."""

@@ -21,6 +21,8 @@ _KEYWORDS = re.compile(
     r"help|description|epilog|usage|metavar|message|msg|reason|match|expected|return_value"
     r"|side_effect|doc|title"
 )
+_ABOUT = re.compile(r"examples?|help|description|desc|label|title|notes?|usage|hint|reason|fix")
+"""Keys of what is told about an option."""
 _ADDS = re.compile(r"append|extend|insert|add|\w*_?args?|\w*cmd\w*|\w*command\w*|Popen|run|call")
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z]{2,}[,:;.]? ){3,}")
@@ -100,6 +102,8 @@ def _declared(node: ast.AST) -> Iterator[ast.AST]:
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and _made_elsewhere(str(key.value), value):
                 yield key
+            if isinstance(key, ast.Constant) and _ABOUT.fullmatch(str(key.value)):
+                yield value
     elif isinstance(node, ast.keyword) and node.arg and _made_elsewhere(node.arg, node.value):
         yield node
     elif isinstance(node, ast.keyword) and _is_option(node.value):
@@ -109,7 +113,9 @@ def _declared(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _made_elsewhere(name: str, value: ast.expr) -> bool:
-    """x: self.x, or x: c.build_x()."""
+    """x: self.x, x: c.build_x(), or --x: "x"."""
+    if isinstance(value, ast.Constant):
+        return str(value.value) == name.lstrip("-").replace("-", "_")
     call = isinstance(value, ast.Call) and not value.args and not value.keywords
     last = _last(value.func if isinstance(value, ast.Call) else value)
     return last == name or (call and last.endswith(f"_{name}"))

@@ -12,11 +12,19 @@ TOO_LONG = "too long a text"
 """What is unknown about a word with such a hole."""
 _OPENING = re.compile(r"\$?\{\{(?!\s*\\?[\"'][\w-]+\\?[\"']\s*:)|\{%")
 """JSON in a text that a program formats has doubled braces too, and a key behind them."""
+_STEERS = re.compile(
+    r"\{%|(?<!\$)\{\{-?\s*(?:if|else|end|range|with|include|define|template|toYaml)\b"
+)
 _HOLES = re.compile(HOLE + "+")
 
 
 def present(text: str) -> bool:
     return "{{" in text or "{%" in text
+
+
+def steers(text: str) -> bool:
+    """Whether templates do more than fill in: {% if … %}, {{- range … }}; ${{ … }} never does."""
+    return _STEERS.search(text) is not None
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:

@@ -131,16 +131,16 @@ class _TreeBuilder:
 
 
 def parse(view: TextView, contents: Contents) -> list[DocumentTree]:
-    """The documents of a YAML text; what stops the parser is said, what came before is kept."""
+    """The documents of a YAML text; what stops the parser is said, what came before is kept.
+
+    A template is not broken YAML: what it fills in is a hole, and options in a part that cannot be
+    read without it are still seen (leftovers.py).
+    """
     trees, troubles = _attempt(view)
     if troubles and templates.present(view.text):
-        place = view.place(*next(templates.spans(view.text), (0, 0)))
-        filled = replace(view, text=templates.hidden_lines(view.text))
-        again, left = _attempt(filled)
-        if not left:
-            contents.trouble(place, "a template, not YAML: what it fills in is not known")
-            return again
-        contents.trouble(place, "a template, not YAML, and not readable without its templates")
+        again, left = _attempt(replace(view, text=templates.hidden_lines(view.text)))
+        if not left or templates.steers(view.text):
+            return again if len(again) >= len(trees) else trees
         if len(again) >= len(trees):
             trees, troubles = again, left
     for trouble in troubles:
