@@ -361,7 +361,8 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
     words = f"{head.aux_place}.{head.aux_key} says {_numbers(head.aux_layers)}"
     written = converted_head(head, draft.role, pair.target.config, build).aux_layers
     layers = needed(written, f"{words}; the target's layers were not read")
-    same = layers == head.aux_layers
+    # Some trainers name the layer whose output is meant, the converter the one it goes into.
+    same = layers in (head.aux_layers, tuple(number + 1 for number in head.aux_layers))
     return ok(words) if same else fail(f"{words}; the converter writes {_numbers(layers)}")
 
 
