@@ -230,11 +230,15 @@ class HeadFacts:
     aux_count: int | None = None
     aux_number: int | None = None
     """How many layers it reads, where the config states a number (num_aux_hidden_states)."""
+    use_aux_hidden_state: bool | None = None
+    """False: it reads the last states alone."""
     fc_in: int | None = None
     fc_out: int | None = None
     vocab: int | None = None
     """Vocabulary of the target that it was made for."""
     draft_vocab: int | None = None
+    draft_vocab_named: bool | None = None
+    """Whether the root of the config has the key draft_vocab_size, if only as null."""
     d2t: int | None = None
     """Entries of the table from its own ids to the target's; 0: there is no such table."""
     d2t_fault: str | None = None

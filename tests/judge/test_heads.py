@@ -567,3 +567,21 @@ def test_norms_of_states_have_two_names(name: str, target: Path, run: Run) -> No
     args = ("pair", target, path, "--method", "EAGLE3", "--engine")
     assert "SGL125" in run(*args, "sglang@0.5.11").out
     assert "SGL125" not in run(*args, "sglang@0.5.12").out
+
+
+@pytest.mark.parametrize(
+    ("change", "named"), [({}, True), ({"draft_vocab_size": None}, True), (None, False)]
+)
+def test_a_key_that_is_null_is_not_missing(
+    change: dict[str, Any] | None, named: bool, tmp_path: Path
+) -> None:
+    config = {**EAGLE3, **(change or {})}
+    if change is None:
+        del config["draft_vocab_size"]
+    assert read(head(tmp_path / "head", config)).draft_vocab_named is named
+
+
+def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
+    config = {**EAGLE3, "eagle_config": {"use_aux_hidden_state": False}}
+    assert read(head(tmp_path / "head", config)).use_aux_hidden_state is False
+    assert read(head(tmp_path / "other", EAGLE3)).use_aux_hidden_state is None

@@ -379,6 +379,17 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
 
 
+def head_names_vocabulary(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
+    """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there."""
+    head = head_of(pair)
+    if not _is_class(pair.drafter, classes) or head.draft_vocab_named is None:
+        return not_applicable("the draft is of another class, or its keys were not listed")
+    if head.draft_vocab_named:
+        return ok("the config has the key draft_vocab_size")
+    words = "the config has no key draft_vocab_size"
+    return unknown(f"{words}, and ties its embeddings") if pair.drafter.config.tied else fail(words)
+
+
 def head_table_sound(pair: JudgedPair) -> CheckOutcome:
     """Fail when the table from the head's ids to the target's leads astray."""
     head = head_of(pair)

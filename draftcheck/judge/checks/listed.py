@@ -99,14 +99,24 @@ def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome
 
 
 def target_architecture_in(
-    pair: JudgedPair, *, able: dict[str, str], unable: list[str], heads: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    able: dict[str, str],
+    unable: list[str],
+    heads: list[str] | None = None,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others.
 
-    heads: kinds of draft that do not ask it.
+    heads: kinds of draft that do not ask it; last_states: in these versions a head that reads the
+    last states alone does not either.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
+    head = pair.drafter.head
+    alone = head is not None and head.use_aux_hidden_state is False
+    if alone and last_states is not None and in_window(last_states, pair.setup):
+        return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen

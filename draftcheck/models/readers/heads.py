@@ -44,7 +44,13 @@ _AUX = (
 _PARTS = ("eagle_config", "dflash_config", "dspark_config")
 _MASKS = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
 _BLOCKS = ("block_size", "dspark_block_size")
-_FLAGS = ("norm_before_fc", "norm_before_residual", "sample_from_anchor", "fc_norm")
+_FLAGS = (
+    "norm_before_fc",
+    "norm_before_residual",
+    "sample_from_anchor",
+    "fc_norm",
+    "use_aux_hidden_state",
+)
 _PARALLEL = ("pard_token", "ptd_token_id")
 """What a whole model that drafts all its tokens at once names."""
 _MOST_LAYERS = 1024
@@ -134,6 +140,7 @@ def read(
         form_version=text(raw.get("speculators_version")),
         layer_type=config.model_type if _part(raw, "transformer_layer_config") else None,
         declared=tuple(name for name, value in stated.items() if value is not None),
+        draft_vocab_named="draft_vocab_size" in raw,
         mtp_promised=promised,
         mtp_present=mtp_layers(tensors, config.layers),
         medusa_heads=medusa,
