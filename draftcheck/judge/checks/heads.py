@@ -759,17 +759,24 @@ def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOu
 
 
 def own_layers_found(
-    pair: JudgedPair, *, depths: dict[str, str], first_dense: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    depths: dict[str, str],
+    first_dense: dict[str, str] | None = None,
+    by_number: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP weights are not there, or stand where the engine does not look.
 
     depths: model_type -> numbers of layers whose checkpoints it knows, each with one MTP layer;
     others are not restricted. first_dense: model_type -> first_k_dense_replace where config.json
-    has none; above 0 this version builds the MTP layers without experts.
+    has none; above 0 this version builds the MTP layers without experts. by_number: types whose
+    layers are looked for by the number that config.json states, and not without one.
     """
     target, config = pair.target, pair.target.config
     if config.model_type is None or target.role is None:
         return unknown("the target's config was not read")
+    if config.model_type in (by_number or ()) and not config.mtp_layers:
+        return fail("the config states no MTP layers, so none are looked for")
     if config.mtp_layers == 0:
         return not_applicable("the config states no MTP layers")
     looked = depths.get(config.model_type, "").split()
