@@ -484,10 +484,17 @@ def head_layer_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if head.layer_type in types else fail(words)
 
 
-def head_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutcome:
-    """Fail when the head has a norm before fc and this version does not know it in its form."""
+def head_norm_before_fc(
+    pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head has a norm before fc and this version does not know it in its form.
+
+    classes: only heads of these classes.
+    """
     head = head_of(pair)
     needed(head.declared, "norm_before_fc was not read")
+    if classes is not None and not _is_class(pair.drafter, classes):
+        return ok("the head is of another class")
     since = forms.get(head.form or "")
     if not head.norm_before_fc or since is None:
         return ok("no norm before fc")
@@ -523,19 +530,26 @@ def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
 
 
 def head_markov(
-    pair: JudgedPair, *, lacks: str, types: list[str], places: dict[str, str]
+    pair: JudgedPair,
+    *,
+    lacks: str,
+    types: list[str],
+    places: dict[str, str],
+    unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a DSpark head has no Markov step, states no kind of it, or another kind.
 
     lacks: which of the three is asked: rank, kind, known-kind; places: parts of the config that
     this version reads them in. A config with names of its own (dspark_…) need not state the kind.
+    unless_classes: heads of these classes keep them elsewhere, and are not asked.
     """
     head = head_of(pair)
+    if _is_class(pair.drafter, unless_classes or []):
+        return ok("its class keeps them elsewhere")
     needed(head.declared, "markov_rank of the head was not read")
     rank, kind = head.markov_rank or 0, head.markov_head_type
     if head.markov_place is not None and not is_listed(head.markov_place, places, pair.setup):
-        since = places.get(head.markov_place, "no version")
-        words = f"markov_rank {rank} stands in {head.markov_place}, which is read from {since}"
+        words = f"markov_rank {rank} stands in {head.markov_place}, where it is not used"
         return fail(words) if lacks == "rank" else not_applicable(words)
     words = f"markov_rank {rank}, markov_head_type {kind}"
     if lacks == "rank":
@@ -756,17 +770,24 @@ def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOu
 
 
 def own_layers_found(
-    pair: JudgedPair, *, depths: dict[str, str], first_dense: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    depths: dict[str, str],
+    first_dense: dict[str, str] | None = None,
+    by_number: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP weights are not there, or stand where the engine does not look.
 
     depths: model_type -> numbers of layers whose checkpoints it knows, each with one MTP layer;
     others are not restricted. first_dense: model_type -> first_k_dense_replace where config.json
-    has none; above 0 this version builds the MTP layers without experts.
+    has none; above 0 this version builds the MTP layers without experts. by_number: types whose
+    layers are looked for by the number that config.json states, and not without one.
     """
     target, config = pair.target, pair.target.config
     if config.model_type is None or target.role is None:
         return unknown("the target's config was not read")
+    if config.model_type in (by_number or ()) and not config.mtp_layers:
+        return fail("the config states no MTP layers, so none are looked for")
     if config.mtp_layers == 0:
         return not_applicable("the config states no MTP layers")
     looked = depths.get(config.model_type, "").split()
