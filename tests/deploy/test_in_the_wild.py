@@ -441,9 +441,6 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "A := --port 1\nA += --speculative-config.method ngram\nx:\n\tvllm serve a/b $(A)\n",
         "vllm", "a/b", None,
     ),
-    "a dict for a function of one's own": (
-        "serve.py", "start({'speculative_config': {'method': 'mtp'}})\n", "vllm", None, None,
-    ),
     "options by name": (
         "serve.py",
         "F = {'--model-path': 'a/b', '--speculative-algorithm': 'NEXTN'}\n"
@@ -508,11 +505,6 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "catalog.yaml",
         "draft_models:\n- name: x\nmodels:\n- backend: vLLM\n  backend_parameters:\n"
         "  - --speculative-config.method=mtp\n",
-        "vllm", None, None,
-    ),
-    "a method under the keys of another program": (
-        "catalog.yaml",
-        "models:\n- backend: vLLM\n  speculative_config:\n    enabled: true\n    algorithm: mtp\n",
         "vllm", None, None,
     ),
     "a variable of the job": (
@@ -858,9 +850,22 @@ def test_options_are_cut_off_from_a_command_of_the_shell_alone(name: str, text: 
     assert "FIL016" not in [finding.rule for finding in setup.findings]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("serve.py", "start({'speculative_config': {'method': 'mtp'}})\n"),
+        ("catalog.yaml", "models:\n- backend: vLLM\n  speculative_config:\n    enabled: true\n"
+                         "    algorithm: mtp\n"),
+    ],
+)  # fmt: skip
+def test_options_by_name_without_a_model_are_only_seen(name: str, text: str) -> None:
+    setups, seen = looked(name, text)
+    assert not setups and len(seen) == 1 and "--speculative-config" in seen[0]
+
+
 def test_keys_beside_an_engines_own_are_those_of_the_program_that_reads_the_file() -> None:
     text = (
-        '{"model_name": "a/b", "speculative_tokens": 5, "performance_mode": "x",'
+        '{"model": "a/b", "speculative_tokens": 5, "performance_mode": "x",'
         ' "speculative_config": {"method": "ngram", "num_speculativ_tokens": 4}}'
     )
     (setup,), _ = looked("settings.json", text)

@@ -115,7 +115,7 @@ def _declared(node: ast.AST) -> Iterator[ast.AST]:
 def _made_elsewhere(name: str, value: ast.expr) -> bool:
     """x: self.x, x: c.build_x(), or --x: "x"."""
     if isinstance(value, ast.Constant):
-        return str(value.value) == name.lstrip("-").replace("-", "_")
+        return value.value == name.lstrip("-").replace("-", "_")
     call = isinstance(value, ast.Call) and not value.args and not value.keywords
     last = _last(value.func if isinstance(value, ast.Call) else value)
     return last == name or (call and last.endswith(f"_{name}"))
