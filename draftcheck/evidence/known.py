@@ -173,14 +173,14 @@ def refused(engine: str, version: str, method: str, draft: str) -> str:
         return f"{engine} {version} has no such method" + (f": from {oldest} on" if oldest else "")
     if kind == "full":
         return ""  # rules about ordinary drafts look at their files
-    said = [_against(found, order, version, one.id) for one in here]
+    said = [_against(found, order, version, one.id, kind) for one in here]
     return said[0] if all(said) else ""
 
 
-def _against(found: book.Engine, order: versions.Key, version: str, method: str) -> str:
+def _against(found: book.Engine, order: versions.Key, version: str, method: str, kind: str) -> str:
     for rule in found.rules:
         if (
-            rule.check in WITHOUT_FILES
+            _holds_without_files(rule, kind)
             and method in rule.methods
             and rule.severity == "error"
             and rule.reaction in REFUSES
@@ -188,3 +188,10 @@ def _against(found: book.Engine, order: versions.Key, version: str, method: str)
         ):
             return f"{rule.id}: {rule.title}. {rule.fix}"
     return ""
+
+
+def _holds_without_files(rule: book.Rule, kind: str) -> bool:
+    """Whether the rule is against every head of this kind, whatever its files say."""
+    if rule.check == "head_kind_in":
+        return kind not in rule.params["kinds"] and kind in rule.params.get("fails", [kind])
+    return rule.check in WITHOUT_FILES

@@ -389,13 +389,16 @@ def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: R
     assert ran.engine("vllm")["method"] == "dspark"
 
 
-@pytest.mark.parametrize(("version", "refused"), [("0.5.22", True), ("0.5.23", False)])
+@pytest.mark.parametrize("version", ["0.5.22", "0.5.23"])
+@pytest.mark.parametrize("refused", [True, False])
 def test_where_the_markov_rank_stands_decides(
     target: Path, run: Run, version: str, refused: bool
 ) -> None:
-    """Published drafters keep it in dflash_config, which SGLang reads from 0.5.23 on."""
+    """Published drafters keep it in dflash_config; SGLang builds the head from the root."""
     fields = {"mask_token_id": 5, "markov_rank": 256, "markov_head_type": "vanilla"}
     config = {"architectures": ["Qwen3DSparkModel"], "block_size": 7, "dflash_config": fields}
+    if not refused:
+        config |= fields
     path = make.folder(target.parent / "head", config=config)
     options = ("--engine", f"sglang@{version}", "--method", "DSPARK", "--format", "json")
     entry = run("pair", target, path, *options).engine("sglang")

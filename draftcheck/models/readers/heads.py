@@ -252,12 +252,9 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(raw: Mapping[str, Any], *names: str) -> str | None:
-    """The part of the config that states one of these numbers."""
-    for name in names:
-        for place, part in _places(raw):
-            if integer(part.get(name)) is not None:
-                return place
-    return None
+    """The part of the config that states one of these numbers: the root, if it does too."""
+    stated = (place for name in names for place, part in _places(raw) if integer(part.get(name)))
+    return min(stated, key=lambda place: place != "root", default=None)
 
 
 def _word(raw: Mapping[str, Any], *names: str) -> str | None:
