@@ -72,19 +72,26 @@ def cells(files: Iterable[Path]) -> list[TimedCell]:
     return found
 
 
-def own(files: Iterable[Path]) -> Iterator[str]:
-    """Passes that a trial in vLLM would expect, also of lengths that it does not time."""
+def own(files: Iterable[Path], model: EngineModel) -> Iterator[str]:
+    """Passes that a trial in vLLM would expect, also of lengths that it does not time.
+
+    A length that was timed by the benchmark alone stands in where a trial times it.
+    """
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     for pair in dict.fromkeys((row["target"], row["draft"]) for row in rows if row["length"]):
         mine = {
             row["length"]: row for row in rows
-            if row["target"] == pair[0] and row["draft"] in ("-", pair[1]) and "own_s" in row
+            if row["target"] == pair[0] and row["draft"] in ("-", pair[1])
         }  # fmt: skip
         wanted = {pass_times.PLAIN, *pass_times.LENGTHS}
         if not wanted <= mine.keys():
             continue
-        timed = {g: {int(n): s for n, s in mine[g]["own_s"].items()} for g in wanted}
-        for sequences, costs in pass_times.costs(timed, "").items():
+        timed = {
+            g: {int(n): mine[g].get("own_s", {}).get(n) or [load["pass_ms"] / 1e3] * 2
+                for n, load in mine[g]["loads"].items()}
+            for g in wanted
+        }  # fmt: skip
+        for sequences, costs in pass_times.costs(timed, "", model.passes_of(*pair)).items():
             for g in sorted(mine.keys() - {pass_times.PLAIN}):
                 took = mine[g]["loads"][str(sequences)]["pass_ms"]
                 off = costs.pass_step(g, g) * 1e3 / took - 1
@@ -113,6 +120,9 @@ class EngineModel:
         if cell.draft == "-":
             return made.plain(cell.sequences)
         return made.speculating(cell.sequences, cell.length)
+
+    def passes_of(self, target: str, draft: str) -> pass_times.Modelled:
+        return self._made(TimedCell(target, draft, 0, 1, 0.0, 1.0)).speculating
 
     def spread(self, cell: TimedCell) -> float:
         """Half the interval that is printed with a speed-up."""
@@ -193,7 +203,7 @@ def main() -> int:
                     signs.append((real > 1) == (real * ratio > 1))
             words += f", speed-up {ratio - 1:+.0%}"
         print(words + ("" if cell in fitted else "  (not fitted)"))
-    print(*own(said.files), sep="\n")
+    print(*own(said.files, model), sep="\n")
     print(f"passes within 15 %: {sum(x <= 0.15 for x in costs)} of {len(costs)};"
           f" speed-ups within 10 %: {sum(x <= 0.1 for x in gains)} of {len(gains)},"
           f" within the interval printed: {sum(covered)};"

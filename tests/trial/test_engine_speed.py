@@ -216,7 +216,24 @@ def test_models_smaller_than_any_that_was_timed_are_not_modelled(tmp_path: Path)
 @pytest.mark.parametrize("passes_ms", [(4.8, 5.4, 6.6), (6.0, 8.6, 19.1), (5.0, 4.9, 5.2)])
 def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, float, float]) -> None:
     """Also where checking more tokens, not drafting them, makes longer drafts dear."""
-    timed = {g: {64: [ms, ms]} for g, ms in zip((0, 2, 6), passes_ms, strict=True)}
-    costs = pass_times.costs(timed, "0.32.0")[64]
-    for g, ms in zip((2, 6), passes_ms[1:], strict=True):
-        assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=1e-6)
+    timed = {g: {64: [ms, ms]} for g, ms in zip((0, *pass_times.LENGTHS), passes_ms, strict=True)}
+    noise = passes_ms[1] < passes_ms[0]
+    for shape in (None,) if noise else (None, passes("eagle3", "head").speculating):
+        costs = pass_times.costs(timed, "0.32.0", shape)[64]
+        for g, ms in zip(pass_times.LENGTHS, passes_ms[1:], strict=True):
+            assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=1e-6)
+
+
+def test_lengths_that_were_not_timed_in_vllm_follow_the_model(tmp_path: Path) -> None:
+    """An engine whose passes all take a third longer: drafts beyond its graphs are no line."""
+    made = passes("eagle3", "head")
+
+    def took(g: int) -> float:
+        return 1.3 * (made.speculating(64, g) if g else made.plain(64))
+
+    timed = {g: {64: [took(g)] * 2} for g in (pass_times.PLAIN, *pass_times.LENGTHS)}
+    (bent,) = pass_times.costs(timed, "0.32.0", made.speculating).values()
+    (line,) = pass_times.costs(timed, "0.32.0").values()
+    for g in (1, 2, 4, 7, 8, 12):
+        assert bent.pass_step(g, g) == pytest.approx(took(g), rel=1e-6)
+    assert line.pass_step(7, 7) > 1.05 * took(7)

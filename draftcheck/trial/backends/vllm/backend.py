@@ -8,6 +8,7 @@ engines. It cannot translate vocabularies.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import time
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from draftcheck.errors import ReadError, UsageError
+from draftcheck.memory import gpus
 from draftcheck.models import read as facts
 from draftcheck.models import refs
 from draftcheck.trial.backends.backend import (
@@ -35,6 +37,7 @@ from draftcheck.trial.backends.backend import (
 from draftcheck.trial.backends.sides import GREEDY
 from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.backends.vllm.engines import MEMORY, VllmEngines, sampling
+from draftcheck.trial.engine_speed import serving
 from draftcheck.trial.prompts import Prompt
 from draftcheck.trial.result import VerifiedRun
 from draftcheck.trial.simulate.traces import CONFIDENCE_TOP, Floats, Ints, Trace
@@ -197,11 +200,21 @@ class VllmBackend(Backend):
         except (CannotVerify, ReadError) as error:
             self.remarks.append(f"passes could not be timed: {error}")
             return {}
-        found = pass_times.costs(timed, self._engines.version)
+        found = pass_times.costs(timed, self._engines.version, self._modelled())
         told = "passes were timed in vLLM itself" if found else "passes were too short to be timed"
         seconds = time.monotonic() - began
         self.remarks.append(f"{told}: {started} more engines, in {seconds:.0f} s")
         return found
+
+    def _modelled(self) -> pass_times.Modelled | None:
+        """How passes grow with their drafts, where the GPU and this vLLM are known."""
+        if self._engines.kind != "cuda":
+            return None
+        with contextlib.suppress(UsageError):
+            here = gpus.ask()[0]
+            made = serving.modelled(("vllm", self._engines.version), self._facts, here)
+            return made.speculating if made is not None else None
+        return None
 
     # ---- for real ----
 

@@ -1,7 +1,8 @@
 """What passes take in vLLM itself: plain ones, and with drafts of a few lengths, by load.
 
 An engine's start takes a minute or more, so one plain engine and two that draft have to do; between
-and beyond their lengths a pass lies on a line. Prompts of one load are equal: greedy sequences then
+and beyond their lengths a pass follows the model of this engine, moved to what was timed, or a line
+where there is none. Prompts of one load are equal: greedy sequences then
 stay in step, and every pass has all of them. A prompt's own reading is taken out by the difference
 of a long and a short answer.
 """
@@ -9,7 +10,8 @@ of a long and a short answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -19,13 +21,15 @@ from draftcheck.trial.backends.vllm.engines import VllmEngines, counters
 from draftcheck.trial.speedup import LONGEST, Costs, spread
 
 PLAIN = 0
-LENGTHS = (2, 6)
+LENGTHS = (2, 8)
 PROMPT, FEW, MANY = 256, 8, 72
 """Tokens of a prompt and of the two answers."""
 ROUNDS = 5
 
 Loads = dict[int, list[float]]
 """Sequences at once -> seconds of a pass, one figure a round."""
+Modelled = Callable[[int, int], float]
+"""Seconds of a pass by sequences at once and drafted tokens."""
 
 
 def time_engine(
@@ -57,33 +61,47 @@ def time_engine(
     return found
 
 
-def costs(timed: dict[int, Loads], version: str) -> dict[int, Costs]:
+def costs(
+    timed: Mapping[int, Loads], version: str, modelled: Modelled | None = None
+) -> dict[int, Costs]:
     """By load; timed: by drafted tokens, PLAIN for the plain engine."""
     made = {}
     for sequences in timed[PLAIN]:
         columns = {g: loads[sequences] for g, loads in timed.items()}
         count = min(map(len, columns.values()))
         rounds = [{g: seconds[i] for g, seconds in columns.items()} for i in range(count)]
+        shape = partial(modelled, sequences) if modelled is not None else None
         if count > 1:
             made[sequences] = structs.replace(
-                _line(middle(rounds)),
+                _made_up(middle(rounds), shape),
                 version=version,
-                spread=spread([_line(one) for one in rounds]),
+                spread=spread([_made_up(one, shape) for one in rounds]),
                 sequences=sequences,
             )
     return made
 
 
-def _line(passes: Mapping[int, float]) -> Costs:
+def _made_up(passes: Mapping[int, float], shape: Callable[[int], float] | None) -> Costs:
     """From passes with LENGTHS drafted tokens.
 
     A check is at least as long as a plain step: what a longer draft takes beyond that is checking
     more tokens, as with many sequences at once.
     """
     short, long = LENGTHS
-    step = (passes[long] - passes[short]) / (long - short)
-    step = max(min(step, (passes[short] - passes[PLAIN]) / short), 0.0)
+    known = {g: passes[g] for g in LENGTHS}
+    if shape is not None:
+        known = {g: _moved(passes, shape, g) for g in range(1, LONGEST + 1)}
+    room = min((seconds - passes[PLAIN]) / g for g, seconds in known.items())
+    step = max(min((passes[long] - passes[short]) / (long - short), room), 0.0)
+    verify = {g + 1: seconds - g * step for g, seconds in known.items()}
+    verify.setdefault(2, verify[short + 1])  # the first drafted token brings what speculating costs
     how = f"passes of vLLM with {short} and {long} drafted tokens"
-    verify = {g + 1: passes[g] - g * step for g in LENGTHS}
-    verify[2] = verify[short + 1]  # the first drafted token brings what speculating costs at all
     return Costs(step, passes[PLAIN], verify, how, engine="vllm", source="measured")
+
+
+def _moved(passes: Mapping[int, float], shape: Callable[[int], float], g: int) -> float:
+    """The modelled pass, by as much longer or shorter as those were that were timed."""
+    short, long = LENGTHS
+    here = min(max((g - short) / (long - short), 0.0), 1.0)
+    off = [passes[length] / shape(length) for length in LENGTHS]
+    return shape(g) * (off[0] + (off[1] - off[0]) * here)
