@@ -23,6 +23,7 @@ from draftcheck.models.refs import parse
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.verdicts import EngineVerdict
 from draftcheck.values.words import Outcome
+from tests.hostile.support import LONG
 
 AGREEMENT = Path(__file__).parent
 sys.path.insert(0, str(AGREEMENT))
