@@ -206,6 +206,8 @@ def _of_document(
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     made = _deployment(setting, told, document.place, row.method)
+    if made.target is None:  # a command, or whoever calls, names it
+        made = replace(made, part=True, unknown=())
     if document.kind == "options-inside" and made.speculates and made.target is None:
         asked = [entry.name for entry in setting.entries if entry.means in ASKS]
         made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
@@ -257,7 +259,10 @@ def _deployment(
             unknown.append(
                 FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
             )
-    if speculates and target is None and not setting.may_hold_more:
+    part = target is None and (
+        setting.may_hold_more or setting.hidden_arguments or setting.engine_guessed
+    )
+    if speculates and target is None and not part:
         unknown.append(FileTrouble(place, "no target is named here"))
     circumstances = _circumstances(setting, unknown)
     source = f"{setting.view.table.head.engine}: json.loads at start-up"
@@ -284,7 +289,8 @@ def _deployment(
         configs=tuple(setting.configs),
         circumstances=circumstances,
         findings=findings,
-        unknown=tuple(unknown) if speculates else (),
+        unknown=tuple(unknown) if speculates and not part else (),
+        part=part,
     )
 
 

@@ -46,6 +46,17 @@ _SENTENCE = re.compile(
     r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
     r"|[\"'][A-Z][A-Za-z]*[,:;]? (?:[A-Za-z]+[,:;.]? )*$"
 )
+_SENTENCE_OF_FIVE = re.compile(r"(?:[A-Za-z]{2,}[,;.]?\s+){5,}")
+_ASIDE = re.compile(r"\((?:with|using|via|no|see|e\.g\.|i\.e\.)\s[^()]*$")
+PROSE = re.compile(
+    r"(?i)(?:\w+[_-])?(?:desc(?:ription)?|help|title|summary|comments?|notes?|docs?|documentation"
+    r"|about|readme|gotchas?|caveats?|rationale|reasons?|remarks?|warnings?|lessons?)"
+)
+"""Keys whose texts are for people."""
+_YAML_START = re.compile(
+    r"[ \t]*(?:-[ \t]+)*(?:[\"']?(?P<key>[\w.-]+)[\"']?[ \t]*:(?:[ \t]+|$))?(?P<literal>\|)?"
+)
+MOST_LINES_OF_PROSE = 60
 _NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
 """flag: --spec-type, and no value: a name."""
 _EITHER = re.compile(r"--[\w-]+\|-")
@@ -141,8 +152,10 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
             mentioned = mentioned or code
             continue
         if name.endswith(_DATA) and (
-            _SENTENCE.search(source.text[start : match.start()])
+            _SENTENCE.search(before)
+            or _ASIDE.search(before)
             or _LISTED.match(source.text, start)
+            or (not match["key"] and not name.endswith(".json") and _is_prose(source, line))
         ):
             continue
         option = match["option"] or match["key"] or match["table"]
@@ -175,6 +188,31 @@ def _talks(line: str, before: str) -> bool:
         or before.endswith(("`", "|"))
         or _EITHER.match(line, len(before))
     )
+
+
+def _is_prose(source: SourceText, line: int) -> bool:
+    """Whether a line of YAML belongs to a text for people: by its key, or by a sentence in it."""
+    nearby = slice(max(line - MOST_LINES_OF_PROSE, 0), line + MOST_LINES_OF_PROSE)
+    starts = [*source.lines[nearby], len(source.text)]
+    lines = [source.text[at:end] for at, end in zip(starts, starts[1:], strict=False)]
+    indents = [len(text) - len(text.lstrip()) if text.strip() else None for text in lines]
+    here = line - 1 - nearby.start
+    first = here
+    if not _YAML_START.match(lines[here])[0].strip():  # type: ignore[index]
+        own = indents[here] or 0
+        further_out = (n for n in range(here - 1, -1, -1) if (indents[n] or own) < own)
+        first = next(further_out, here)
+    start = _YAML_START.match(lines[first])
+    if start is None or PROSE.fullmatch(start["key"] or ""):
+        return start is not None
+    if start["literal"]:
+        return False
+    told = [lines[first][start.end() :]]
+    for text, indent in zip(lines[first + 1 :], indents[first + 1 :], strict=True):
+        if indent is not None and indent <= (indents[first] or 0):
+            break
+        told.append(text)
+    return _SENTENCE_OF_FIVE.search("".join(told)) is not None
 
 
 def _names_sign(value: object) -> bool:

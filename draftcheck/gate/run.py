@@ -243,6 +243,9 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     if deployment.seen:
         yield gate_finding("GAT017", deployment.place, deployment.seen, setup=number)
         return
+    if deployment.part:
+        yield gate_finding("GAT017", deployment.place, "no model is named here", setup=number)
+        return
     for trouble in deployment.unknown:
         yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)
     if deployment.unknown:

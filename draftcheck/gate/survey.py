@@ -301,9 +301,10 @@ def _file(
         for deployment, wanted in found.pairs:
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
     elif _troubled(file, contents):
-        file.findings += [
-            gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
-        ]
+        about = [gate_finding("GAT001", each.place, each.text) for each in contents.troubles]
+        if not file.setups and programs.signed(searchable(data)):  # it only speaks of options
+            about = [replace(finding, severity=Severity.NOTE) for finding in about]
+        file.findings += about
     file.mentions = contents.mentions
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)

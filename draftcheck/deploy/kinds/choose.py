@@ -16,9 +16,9 @@ from typing import Any
 from draftcheck.deploy.deployment import Contents, FileTrouble
 from draftcheck.deploy.kinds import LANGUAGES
 from draftcheck.deploy.options import forks
-from draftcheck.deploy.options.programs import hinted_bytes, signed
+from draftcheck.deploy.options.programs import hinted_bytes, signed, speculates
 from draftcheck.deploy.syntax import code_talk, templates
-from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
+from draftcheck.deploy.text import SourceText, TextView, decoded, joined, searchable
 from draftcheck.values.findings import FilePlace
 
 MAX_BYTES, MAX_SEARCHED = 2_000_000, 20_000_000
@@ -171,6 +171,20 @@ def _inside(view: TextView, name: str, contents: Contents) -> None:
         kind.read(replace(view, name=_base(name)), contents)
 
 
+_ITEM = re.compile(r"^- ", re.MULTILINE)
+
+
+def _about_speculation(view: TextView) -> TextView | None:
+    """Of a catalogue (a long YAML list): the items that speak of it, and what others refer to."""
+    starts = [match.start() for match in _ITEM.finditer(view.text)]
+    items = (
+        view.slice(start, end)
+        for start, end in zip(starts, [*starts[1:], len(view.text)], strict=True)
+    )
+    kept = [item for item in items if item.text.startswith("- &") or speculates(item.text)]
+    return joined(kept) if kept and sum(len(item.text) for item in kept) <= MAX_BYTES else None
+
+
 def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
     """The commands and documents of a file; None: not a kind that is looked at.
 
@@ -184,6 +198,12 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
             return None  # pictures and data make them large
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         known = SourceText(name, decoded(data).text) if len(data) <= MAX_SEARCHED else None
+        if known is not None and name.lower().endswith((".yaml", ".yml")):
+            whole = TextView(known, known.text, [0], [0])
+            if (items := _about_speculation(whole)) is not None:
+                contents = Contents(_inside, outside=outside or {}, source=known)
+                _function("containers.read_yaml")(items, contents)
+                return contents
         return Contents(_inside, troubles=[FileTrouble(first, text)], source=known)
     file = decoded(data)
     text = file.text
