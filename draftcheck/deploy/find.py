@@ -116,6 +116,7 @@ def _of_command(
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
     setting.may_hold_more, setting.engine_guessed = row.part, row.guessed
+    setting.entry_point = isinstance(row, programs.ImageRow)
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
@@ -260,7 +261,10 @@ def _deployment(
                 FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
             )
     part = target is None and (
-        setting.may_hold_more or setting.hidden_arguments or setting.engine_guessed
+        setting.may_hold_more
+        or setting.hidden_arguments
+        or setting.engine_guessed
+        or setting.entry_point
     )
     if speculates and target is None and not part:
         unknown.append(FileTrouble(place, "no target is named here"))

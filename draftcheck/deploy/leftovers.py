@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree
 from draftcheck.deploy.kinds import is_test
@@ -18,6 +20,9 @@ from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax import code_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
+
+if TYPE_CHECKING:
+    import ast
 
 _COMMENT = re.compile(r"[ \t]*(?:#|//|;|::|\*|<!--|@?rem\b)|[^\"'#]*\s#", re.IGNORECASE)
 _TALK = re.compile(
@@ -143,7 +148,9 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]
-        if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
+        if line in understood or (
+            match[0][-1] == "=" and not (name.endswith(_EQUALS) or match["override"])
+        ):
             continue
         before = text[: match.start() - start]
         if code and _COMMENT.match(before + "\0"):
@@ -158,9 +165,10 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
             or (not match["key"] and not name.endswith(".json") and _is_prose(source, line))
         ):
             continue
-        option = match["option"] or match["key"] or match["table"]
+        option = match["option"] or match["key"] or match["table"] or match["override"]
         place = FilePlace(source.name, line, column, line, column + len(match[0].rstrip()))
-        _together(found, programs.sign_table(option), option, place)
+        shown = option + (match["below"] or "")
+        _together(found, programs.sign_table(option), shown, place)
     return found, mentioned
 
 
@@ -194,7 +202,7 @@ def _is_prose(source: SourceText, line: int) -> bool:
     """Whether a line of YAML belongs to a text for people: by its key, or by a sentence in it."""
     nearby = slice(max(line - MOST_LINES_OF_PROSE, 0), line + MOST_LINES_OF_PROSE)
     starts = [*source.lines[nearby], len(source.text)]
-    lines = [source.text[at:end] for at, end in zip(starts, starts[1:], strict=False)]
+    lines = [source.text[at:end] for at, end in pairwise(starts)]
     indents = [len(text) - len(text.lstrip()) if text.strip() else None for text in lines]
     here = line - 1 - nearby.start
     first = here
@@ -222,6 +230,17 @@ def _names_sign(value: object) -> bool:
     return is_key or programs.sign_pattern().search(value) is not None
 
 
+def _sets_sign(target: ast.expr) -> bool:
+    """engine_args.speculative_config = …; of itself a class only keeps what it was given."""
+    import ast
+
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr.replace("_", "-") in programs.sign_keys()
+        and not (isinstance(target.value, ast.Name) and target.value.id in ("self", "cls"))
+    )
+
+
 def _of_program(text: str, name: str) -> set[int] | None:
     """The lines of a Python program on which a text or a keyword may set something up."""
     # Imported here: most files are no programs.
@@ -243,6 +262,8 @@ def _of_program(text: str, name: str) -> set[int] | None:
         if isinstance(node, ast.keyword) and not isinstance(
             node.value, ast.Name | ast.Attribute | ast.Constant
         ):
+            lines.add(node.lineno)
+        if isinstance(node, ast.Assign) and any(map(_sets_sign, node.targets)):
             lines.add(node.lineno)
         if isinstance(node, ast.Constant) and _names_sign(node.value):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))

@@ -45,7 +45,7 @@ HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark
 """Names of drafts for which an engine that is told no method may choose another one."""
 
 
-MOST_NAMED = 5
+MOST_NAMED = 20
 """Files that a finding lists."""
 
 

@@ -235,9 +235,12 @@ def _about_all(names: Sequence[str]) -> bool:
 def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
     if not choose.could(name):
         survey.looked_at += 1
-        if not name.lower().endswith(NOT_TEXT) and _mentions(name):
+        if name.lower().endswith(NOT_TEXT) or (data := _mentions(name)) is None:
+            return None
+        if name.lower().endswith(choose.FOR_PEOPLE):
             survey.mentions.append(name)
-        return None
+            return None
+        return survey.read(name, data)
     try:
         data = discover.read(name, follow=explicit)
     except ReadError as error:
@@ -250,13 +253,13 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
     return survey.read(name, data)
 
 
-def _mentions(name: str) -> bool:
-    """Whether a text that is no deploy file holds an option that one engine alone has."""
+def _mentions(name: str) -> bytes | None:
+    """A text that is of no kind and holds an option that one engine alone has."""
     try:
         data = discover.read(name, follow=False) or b""
     except ReadError:
-        return False
-    return programs.signed(data) and b"\0" not in data[:1024]
+        return None
+    return data if programs.signed(data) and b"\0" not in data[:1024] else None
 
 
 def _file(

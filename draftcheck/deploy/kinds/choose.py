@@ -25,6 +25,13 @@ MAX_BYTES, MAX_SEARCHED = 2_000_000, 20_000_000
 """What is longer is not read, only searched; what is longer still, not even that."""
 
 
+FOR_PEOPLE = (
+    ".txt", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml", ".log", ".out", ".err",
+    ".jsonl", ".ndjson", ".csv", ".css", ".svg", ".po", ".1", ".ipynb",
+)  # fmt: skip
+"""Texts and logs: options in them are mentioned."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """A kind of deploy file."""
@@ -82,10 +89,12 @@ KINDS = (
     ),
     _kind(r".+\.ya?ml", "engine_files.read_engine_yaml", told_by="engine_files.is_engine_yaml"),
     _kind(r".+\.ya?ml", "containers.read_yaml"),
-    _kind(r".+\.(?:service|container|conf|ini)", "ini.read", r"(?m)^[ \t]*\["),
+    _kind(r".+\.(?:service|container|conf|ini|cfg|desktop)", "ini.read", r"(?m)^[ \t]*\["),
     _kind(r".+\.(?:conf|args|flags|opts)", "ini.read_options", r"(?m)^[ \t]*--[a-z]"),
+    _kind(r".+\.txt", "ini.read_options", r"\A(?:[ \t]*(?:#|--?[a-z])[^\n]*(?:\n\s*|\Z))+\Z"),
     _kind(r".+\.(?:pbtxt|prototxt)", "engine_files.read_pbtxt"),
-    _kind(r"(?!package-lock\.json).+\.json", "containers.read_json"),
+    _kind(r"(?!package-lock\.json).+\.jsonc?", "containers.read_json"),
+    _kind(r".+\.kcpps", "engine_files.read_kcpps"),
     _kind(r".+\.ipynb", "python_file.read_notebook"),
     _kind(r".+\.(?:bat|cmd)", "batch.read"),
     _kind(r".+\.ps1", "powershell.read"),
@@ -139,7 +148,7 @@ def could(name: str) -> bool:
 def might(data: bytes, name: str) -> bool:
     """A fast look: whether reading the file can find anything."""
     if not could(name):
-        return False
+        return signed(searchable(data))
     if _ALWAYS.fullmatch(_base(name)):
         return True
     if (name.endswith((".py", *code_talk.SOURCES)) and forks.is_source(name)) or _RECORD.search(
@@ -190,8 +199,6 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
 
     outside: variables that a file beside it gives values to.
     """
-    if not could(name):
-        return None
     first = FilePlace(name, 1)
     if len(data) > MAX_BYTES:
         if name.endswith((".ipynb", ".json")) and not signed(searchable(data)):
@@ -211,9 +218,10 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
         binary = Contents(_inside, troubles=[FileTrouble(first, "a binary file: not read")])
         return binary if "." in _base(name) else None
     kind = kind_of(name, text)
-    if kind is None:
-        return None
     source = SourceText(name, text)
+    if kind is None:  # it is searched for options
+        for_people = name.lower().endswith(FOR_PEOPLE) or not signed(searchable(data))
+        return None if for_people else Contents(_inside, source=source)
     contents = Contents(_inside, outside=outside or {}, source=source)
     view = TextView(source, text, [0], [0], name=_base(name))
     if file.odd is not None:

@@ -473,16 +473,20 @@ def _local_ai(reader: ContainerReader, mapping: DocumentTree) -> None:
     if model is None or (method is None and "llama" not in mapping.said("backend")):
         return
     sides = {"-m": reader.word(model), "-md": reader.word(draft) if draft is not None else None}
-    if method is not None:
-        sides["--spec-type"] = method.tail(len("spec_type:"))
-    words = list[Word]()
-    for option, word in sides.items():
-        if word is not None:
-            words += [Word(option, word.place, word.view.vague(option, 0, 0)), word]
-    if len(words) > 2 and words[0].text == "-m":
-        place = draft.place if draft is not None else words[-1].place
-        program = Word("local-ai", place, words[0].view.vague("local-ai", 0, 0))
-        reader.emit([program, *words], place=place)
+    sides["--spec-type"] = method.tail(len("spec_type:")) if method is not None else None
+    as_command(reader, "local-ai", sides)
+
+
+def as_command(reader: ContainerReader, program: str, sides: Mapping[str, Word | None]) -> None:
+    """Keys of a program's own file as the command that means the same."""
+    given = {option: word for option, word in sides.items() if word is not None and word.text}
+    if "-m" not in given or len(given) == 1:
+        return
+    last = [*given.values()][-1]
+    words = [Word(program, last.place, last.view.vague(program, 0, 0))]
+    for option, word in given.items():
+        words += [Word(option, word.place, word.view.vague(option, 0, 0)), word]
+    reader.emit(words, place=given.get("-md", last).place)
 
 
 def _engine_command(

@@ -342,7 +342,10 @@ def sign_pattern() -> re.Pattern[str]:
     off = r"[ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)"
     return re.compile(
         rf"(?<![\w-])(?P<option>--(?:{options}))(?![\w-])"
-        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})"
+        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?\]?[ \t]*[:=](?!=)(?!{off})"
+        # +rollout.engine_kwargs.vllm.speculative_config.method=ngram; of Python, with spaces
+        rf"|(?<![\w.])\+{{0,2}}[A-Za-z_]\w*\.(?:\w+\.)*(?P<override>{keys})"
+        rf"(?P<below>(?:\.\w+)*)(?:=| = )(?!=)(?!{off})"
         rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
