@@ -48,6 +48,8 @@ def find(
             made.append(_of_command(command, *start, versions, beside, contents))
             if made[-1].speculates or any(programs.is_sign(word.text) for word in command.words):
                 understood |= leftovers.lines_of(command)
+            if made[-1].speculates:
+                understood |= leftovers.lines_of_words(command.env.values())
     # Options that a command of the same script names are judged with it; alone they name no target.
     named = {name for deployment in made for name in deployment.configs}
     parts_of_commands = {

@@ -61,7 +61,7 @@ PROSE = re.compile(
 _YAML_START = re.compile(
     r"[ \t]*(?:-[ \t]+)*(?:[\"']?(?P<key>[\w.-]+)[\"']?[ \t]*:(?:[ \t]+|$))?(?P<literal>\|)?"
 )
-MOST_LINES_OF_PROSE = 60
+MOST_LINES_OF_PROSE, MOST_INDENT = 60, 10_000
 _NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
 """flag: --spec-type, and no value: a name."""
 _EITHER = re.compile(r"--[\w-]+\|-")
@@ -73,6 +73,7 @@ _LISTED = re.compile(
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
+_SIGNS = ("option", "key", "table", "override", "variable", "inside")
 MOST_ON_A_LINE = 20
 MOST_APART = 8
 """Lines between options of one setup."""
@@ -148,9 +149,11 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]
-        if line in understood or (
-            match[0][-1] == "=" and not (name.endswith(_EQUALS) or match["override"])
-        ):
+        if line in understood or (match["variable"] and line + 1 in understood):
+            continue
+        if match[0][-1] == "=" and match["key"] and not name.endswith(_EQUALS):
+            continue
+        if match["inside"] and (code or telling is not None):
             continue
         before = text[: match.start() - start]
         if code and _COMMENT.match(before + "\0"):
@@ -165,7 +168,7 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
             or (not match["key"] and not name.endswith(".json") and _is_prose(source, line))
         ):
             continue
-        option = match["option"] or match["key"] or match["table"] or match["override"]
+        option = next(match[kind] for kind in _SIGNS if match[kind])
         place = FilePlace(source.name, line, column, line, column + len(match[0].rstrip()))
         shown = option + (match["below"] or "")
         _together(found, programs.sign_table(option), shown, place)
@@ -200,24 +203,26 @@ def _talks(line: str, before: str) -> bool:
 
 def _is_prose(source: SourceText, line: int) -> bool:
     """Whether a line of YAML belongs to a text for people: by its key, or by a sentence in it."""
-    nearby = slice(max(line - MOST_LINES_OF_PROSE, 0), line + MOST_LINES_OF_PROSE)
-    starts = [*source.lines[nearby], len(source.text)]
+    top = max(line - MOST_LINES_OF_PROSE, 0)
+    starts = [*source.lines, len(source.text)][top : line + MOST_LINES_OF_PROSE]
     lines = [source.text[at:end] for at, end in pairwise(starts)]
-    indents = [len(text) - len(text.lstrip()) if text.strip() else None for text in lines]
-    here = line - 1 - nearby.start
-    first = here
+    indents = [len(text) - len(text.lstrip()) if text.strip() else MOST_INDENT for text in lines]
+    here = first = line - 1 - top
     if not _YAML_START.match(lines[here])[0].strip():  # type: ignore[index]
-        own = indents[here] or 0
-        further_out = (n for n in range(here - 1, -1, -1) if (indents[n] or own) < own)
-        first = next(further_out, here)
-    start = _YAML_START.match(lines[first])
-    if start is None or PROSE.fullmatch(start["key"] or ""):
+        above = range(here - 1, -1, -1)
+        first = next((n for n in above if indents[n] < indents[here]), here)
+    start = owner = _YAML_START.match(lines[first])
+    if start is not None and not start["key"]:  # an item of the list under a key
+        keys = (n for n in range(first - 1, -1, -1) if indents[n] <= indents[first])
+        items = (_YAML_START.match(lines[n]) for n in keys if lines[n].lstrip()[:2] != "- ")
+        owner = next(items, start)
+    if start is None or owner is None or PROSE.fullmatch(owner["key"] or ""):
         return start is not None
     if start["literal"]:
         return False
     told = [lines[first][start.end() :]]
     for text, indent in zip(lines[first + 1 :], indents[first + 1 :], strict=True):
-        if indent is not None and indent <= (indents[first] or 0):
+        if indent <= indents[first]:
             break
         told.append(text)
     return _SENTENCE_OF_FIVE.search("".join(told)) is not None
