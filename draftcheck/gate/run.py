@@ -243,8 +243,9 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
     if deployment.seen:
         yield gate_finding("GAT017", deployment.place, deployment.seen, setup=number)
         return
-    if deployment.part:
-        yield gate_finding("GAT017", deployment.place, "no model is named here", setup=number)
+    if deployment.part and (deployment.unknown or deployment.target is None):
+        saw = "; ".join(each.text for each in deployment.unknown) or "no model is named here"
+        yield gate_finding("GAT017", deployment.place, saw, setup=number)
         return
     for trouble in deployment.unknown:
         yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)

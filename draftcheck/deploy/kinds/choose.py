@@ -157,7 +157,7 @@ def might(data: bytes, name: str) -> bool:
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    if name.lower().endswith(LANGUAGES):
+    if name.lower().endswith((*LANGUAGES, ".txt")):
         return signed(searchable(data))
     return hinted_bytes(searchable(data))
 
