@@ -98,7 +98,7 @@ class _Gate:
         for file in self._survey.files:
             findings += self._file(file)
         told = [file.name for file in self._survey.files if file.mentions]
-        if names := sorted([*self._survey.mentions, *told]):
+        if names := sorted(told):
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             saw = ", ".join(names[:MOST_NAMED]) + more
             findings.append(gate_finding("GAT018", FilePlace(names[0], 1), saw))

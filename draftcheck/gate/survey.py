@@ -82,8 +82,6 @@ class DeploySurvey:
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
-    mentions: list[str] = field(default_factory=list)
-    """Texts that are no deploy files and hold options of speculation."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
     unresolved: str | None = None
@@ -235,12 +233,8 @@ def _about_all(names: Sequence[str]) -> bool:
 def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
     if not choose.could(name):
         survey.looked_at += 1
-        if name.lower().endswith(NOT_TEXT) or (data := _mentions(name)) is None:
-            return None
-        if name.lower().endswith(choose.FOR_PEOPLE):
-            survey.mentions.append(name)
-            return None
-        return survey.read(name, data)
+        told = None if name.lower().endswith(NOT_TEXT) else _of_no_kind(name)
+        return survey.read(name, told) if told is not None else None
     try:
         data = discover.read(name, follow=explicit)
     except ReadError as error:
@@ -253,7 +247,7 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
     return survey.read(name, data)
 
 
-def _mentions(name: str) -> bytes | None:
+def _of_no_kind(name: str) -> bytes | None:
     """A text that is of no kind and holds an option that one engine alone has."""
     try:
         data = discover.read(name, follow=False) or b""

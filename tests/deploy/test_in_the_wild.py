@@ -592,6 +592,14 @@ LEFT_ALONE = {
         "engine.yaml",
         "known_gotchas:\n- \"it isn't there (llama-cli loads): --spec-type is not known\"\n",
     ),
+    "a variable that is switched off, or only asked for": (
+        "a.env", "LLAMA_ARG_SPEC_TYPE=none\nX=${LLAMA_ARG_SPEC_TYPE:-y}\nLLAMA_ARG_MODEL=a.gguf\n",
+    ),
+    "variables of a setup that is understood": (
+        "compose.yml",
+        "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-b10586\n    environment:\n"
+        "      LLAMA_ARG_MODEL: a.gguf\n      LLAMA_ARG_SPEC_TYPE: none\n",
+    ),
     "what a class keeps of its own": (
         "engine.py", "class A:\n    def __init__(self, c):\n        self.speculative_config = c\n",
     ),
@@ -819,6 +827,13 @@ def test_an_option_of_one_engine_alone_tells_a_setup_whose_values_are_elsewhere(
          "speculative_config"),
         ("make.py", "def f(kw, x):\n    kw['speculative_algorithm'] = x\n", "sglang",
          "speculative_algorithm"),
+        ("a.env", "LLAMA_ARG_MODEL=a.gguf\nLLAMA_ARG_SPEC_TYPE=ngram-mod\n", "llama.cpp",
+         "LLAMA_ARG_SPEC_TYPE"),
+        ("pod.yaml", "env:\n- name: LLAMA_ARG_MODEL_DRAFT\n  value: b.gguf\n", "llama.cpp",
+         "LLAMA_ARG_MODEL_DRAFT"),
+        ("a.env", 'CONFIG={"method":"mtp","num_speculative_tokens":3}\n', "vllm",
+         "num_speculative_tokens"),
+        ("a.env", 'CONFIG="{\\"num_speculative_tokens\\":3}"\n', "vllm", "num_speculative_tokens"),
         ("run.nu", "^llama-server -m a.gguf --spec-type draft-mtp\n", "llama.cpp", "--spec-type"),
         ("start", "exec llama-server -m a.gguf --spec-type x\n", "llama.cpp", "--spec-type"),
     ],
@@ -830,6 +845,35 @@ def test_values_by_path_and_texts_of_no_kind_are_only_seen(
     assert contents is not None
     (setup,) = find(contents, Around({}))
     assert (setup.engine, setup.seen, setup.speculates) == (engine, seen, True)
+
+
+def test_what_a_run_left_behind_is_mentioned() -> None:
+    line = b"vllm serve a/b --speculative-config {}\n"
+    assert choose.read(line, "start.run") is not None
+    for name in ("results/start.run", "notes.txt", "night.stdout", "page.html"):
+        assert choose.read(line, name) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "lines"),
+    [("LLAMA_ARG_SPEC_TYPE: draft-mtp", [3]), ("LLAMA_ARG_PORT: 1", [])],
+)
+def test_variables_of_a_command_are_told_once(environment: str, lines: list[int]) -> None:
+    text = (
+        "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-b10586\n    environment:\n"
+        f"      LLAMA_ARG_MODEL: a.gguf\n      {environment}\n"
+    )
+    found, seen = looked("compose.yml", text)
+    assert ([each.place.line for each in found], seen) == (lines, [])
+
+
+def test_models_that_a_program_is_given_when_it_runs_are_in_no_file() -> None:
+    text = "from vllm import LLM\nLLM(model={}, speculative_config={{'method': 'ngram'}})\n"
+    (later,), _ = looked("serve.py", text.format("args.model"))
+    (known,), _ = looked("serve.py", text.format("'a/b'"))
+    assert (later.part, known.part) == (True, False) and later.unknown
+    (script,), _ = looked("a.sh", "vllm serve $M --speculative-config.method ngram\n")
+    assert not script.part and script.unknown
 
 
 def test_of_a_catalogue_that_is_too_long_the_entries_about_speculation_are_read() -> None:

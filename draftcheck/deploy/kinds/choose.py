@@ -27,7 +27,7 @@ MAX_BYTES, MAX_SEARCHED = 2_000_000, 20_000_000
 
 FOR_PEOPLE = (
     ".txt", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml", ".log", ".out", ".err",
-    ".jsonl", ".ndjson", ".csv", ".css", ".svg", ".po", ".1", ".ipynb",
+    ".stdout", ".stderr", ".summary", ".trace", ".jsonl", ".ndjson", ".css", ".po", ".1", ".ipynb",
 )  # fmt: skip
 """Texts and logs: options in them are mentioned."""
 
@@ -91,7 +91,7 @@ KINDS = (
     _kind(r".+\.ya?ml", "containers.read_yaml"),
     _kind(r".+\.(?:service|container|conf|ini|cfg|desktop)", "ini.read", r"(?m)^[ \t]*\["),
     _kind(r".+\.(?:conf|args|flags|opts)", "ini.read_options", r"(?m)^[ \t]*--[a-z]"),
-    _kind(r".+\.txt", "ini.read_options", r"\A(?:[ \t]*(?:#|--?[a-z])[^\n]*(?:\n\s*|\Z))+\Z"),
+    _kind(r".+\.txt", "ini.read_options", r"\A\s*+(?:(?:#|--?[a-z])[^\n]*+(?:\n\s*+|\Z))++\Z"),
     _kind(r".+\.(?:pbtxt|prototxt)", "engine_files.read_pbtxt"),
     _kind(r"(?!package-lock\.json).+\.jsonc?", "containers.read_json"),
     _kind(r".+\.kcpps", "engine_files.read_kcpps"),
@@ -115,9 +115,8 @@ KINDS = (
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
-_RECORD = re.compile(
-    r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$"
-)
+_LEFT_BEHIND = r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/"
+_RECORD = re.compile(rf"{_LEFT_BEHIND}(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
 """What a run left behind: it ran once, and starts nothing."""
 _TOLD = (
     (r"\A\s*#!.*\bpython", "text.py"),
@@ -220,8 +219,9 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
     kind = kind_of(name, text)
     source = SourceText(name, text)
     if kind is None:  # it is searched for options
-        for_people = name.lower().endswith(FOR_PEOPLE) or not signed(searchable(data))
-        return None if for_people else Contents(_inside, source=source)
+        about = signed(searchable(data)) and not re.search(_LEFT_BEHIND, name)
+        told = name.lower().endswith(FOR_PEOPLE)
+        return Contents(_inside, source=source) if about and not told else None
     contents = Contents(_inside, outside=outside or {}, source=source)
     view = TextView(source, text, [0], [0], name=_base(name))
     if file.odd is not None:
