@@ -131,6 +131,8 @@ class Deployment:
     """What tells it: a path, an image, a repository."""
     seen: str = ""
     """The options that are all there is to see: nothing in the file gives them plain values."""
+    part: bool = False
+    """Options that something else completes: what is missing here may stand there."""
 
     def as_fork(self, name: str, told_by: str) -> Deployment:
         """The same, started by a fork: of no known version, and its options are its own."""

@@ -330,9 +330,11 @@ def _named_in(
     ]
     images += [(m.start("tag"), f"{m['name']}:{m['tag']}") for m in SPLIT_IMAGE.finditer(text)]
     for start, image in images:
-        at = text.count("\n", 0, start) + 1
-        if (told := _of_image(table, image, f"{shown}:{at}")) is not None:
-            yield told
+        if (
+            _of_image(table, image, "") is not None
+        ):  # most are another program's: no line is counted
+            at = text.count("\n", 0, start) + 1
+            yield _of_image(table, image, f"{shown}:{at}") or KnownVersion()
     patterns = [
         re.compile(row.pattern)
         for row in programs.table().clue

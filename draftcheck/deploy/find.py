@@ -31,6 +31,7 @@ HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
 MOST_NAMED = 3
+PROGRAMS = (".py", ".ipynb", *LANGUAGES)
 ASKS = ("draft", "draft_repo", "method", "speculative_config", "preset", "lookup", "flag",
         "early_exit")  # fmt: skip
 
@@ -48,6 +49,8 @@ def find(
             made.append(_of_command(command, *start, versions, beside, contents))
             if made[-1].speculates or any(programs.is_sign(word.text) for word in command.words):
                 understood |= leftovers.lines_of(command)
+            if made[-1].speculates:
+                understood |= leftovers.lines_of_words(command.env.values())
     # Options that a command of the same script names are judged with it; alone they name no target.
     named = {name for deployment in made for name in deployment.configs}
     parts_of_commands = {
@@ -116,6 +119,7 @@ def _of_command(
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
     setting.may_hold_more, setting.engine_guessed = row.part, row.guessed
+    setting.entry_point = isinstance(row, programs.ImageRow)
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):
@@ -206,6 +210,9 @@ def _of_document(
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
     made = _deployment(setting, told, document.place, row.method)
+    if made.target is None:  # a command, or whoever calls, names it
+        unknown = tuple(each for each in made.unknown if each.place != made.place)
+        made = replace(made, part=True, unknown=unknown)
     if document.kind == "options-inside" and made.speculates and made.target is None:
         asked = [entry.name for entry in setting.entries if entry.means in ASKS]
         made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
@@ -257,7 +264,8 @@ def _deployment(
             unknown.append(
                 FileTrouble(word.place, f"the {what} is {word.text}, which is not known")
             )
-    if speculates and target is None and not setting.may_hold_more:
+    part = _is_part(setting, place, target)
+    if speculates and target is None and not part:
         unknown.append(FileTrouble(place, "no target is named here"))
     circumstances = _circumstances(setting, unknown)
     source = f"{setting.view.table.head.engine}: json.loads at start-up"
@@ -285,7 +293,18 @@ def _deployment(
         circumstances=circumstances,
         findings=findings,
         unknown=tuple(unknown) if speculates else (),
+        part=part,
     )
+
+
+def _is_part(setting: GivenOptions, place: FilePlace, target: Word | None) -> bool:
+    """Whether something else completes it: another file, or whoever runs the program."""
+    if target is None:
+        unsure = setting.may_hold_more or setting.hidden_arguments
+        return unsure or setting.engine_guessed or setting.entry_point
+    models = map(setting.last, ("target|target_repo", "draft|draft_repo"))
+    given = (entry.value for entry in models if entry is not None)
+    return place.file.lower().endswith(PROGRAMS) and any(word and word.unknown for word in given)
 
 
 def _of_this_file(setting: GivenOptions, file: str, findings: list[Finding]) -> Iterator[Finding]:

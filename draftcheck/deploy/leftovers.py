@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from draftcheck.deploy.deployment import Command, Document, DocumentTree
 from draftcheck.deploy.kinds import is_test
@@ -18,6 +20,9 @@ from draftcheck.deploy.options import programs
 from draftcheck.deploy.syntax import code_talk
 from draftcheck.deploy.text import SourceText, Word
 from draftcheck.values.findings import FilePlace
+
+if TYPE_CHECKING:
+    import ast
 
 _COMMENT = re.compile(r"[ \t]*(?:#|//|;|::|\*|<!--|@?rem\b)|[^\"'#]*\s#", re.IGNORECASE)
 _TALK = re.compile(
@@ -46,6 +51,17 @@ _SENTENCE = re.compile(
     r"(?:[A-Za-z]{2,}[,:;.]? ){3,}|[\"'][A-Z][a-z]+ [a-z]{2,} "
     r"|[\"'][A-Z][A-Za-z]*[,:;]? (?:[A-Za-z]+[,:;.]? )*$"
 )
+_SENTENCE_OF_FIVE = re.compile(r"(?:[A-Za-z]{2,}[,;.]?\s+){5,}")
+_ASIDE = re.compile(r"\((?:with|using|via|no|see|e\.g\.|i\.e\.)\s[^()]*$")
+PROSE = re.compile(
+    r"(?i)(?:\w+[_-])?(?:desc(?:ription)?|help|title|summary|comments?|notes?|docs?|documentation"
+    r"|about|readme|gotchas?|caveats?|rationale|reasons?|remarks?|warnings?|lessons?)"
+)
+"""Keys whose texts are for people."""
+_YAML_START = re.compile(
+    r"[ \t]*(?:-[ \t]+)*(?:[\"']?(?P<key>[\w.-]+)[\"']?[ \t]*:(?:[ \t]+|$))?(?P<literal>\|)?"
+)
+MOST_LINES_OF_PROSE, MOST_INDENT = 60, 10_000
 _NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
 """flag: --spec-type, and no value: a name."""
 _EITHER = re.compile(r"--[\w-]+\|-")
@@ -57,6 +73,7 @@ _LISTED = re.compile(
 _DATA = (".yaml", ".yml", ".json")
 _EQUALS = (".py", ".ipynb", ".toml", ".ini", ".cfg", ".conf")
 """Files in which a key may stand before an = sign."""
+_SIGNS = ("option", "key", "table", "override", "variable", "inside")
 MOST_ON_A_LINE = 20
 MOST_APART = 8
 """Lines between options of one setup."""
@@ -132,7 +149,11 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
         start = source.lines[line - 1]
         end = source.lines[line] if line < len(source.lines) else len(source.text)
         text = source.text[start:end]
-        if line in understood or (match[0][-1] == "=" and not name.endswith(_EQUALS)):
+        if line in understood or (match["variable"] and line + 1 in understood):
+            continue
+        if match[0][-1] == "=" and match["key"] and not name.endswith(_EQUALS):
+            continue
+        if match["inside"] and (code or telling is not None):
             continue
         before = text[: match.start() - start]
         if code and _COMMENT.match(before + "\0"):
@@ -141,13 +162,16 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
             mentioned = mentioned or code
             continue
         if name.endswith(_DATA) and (
-            _SENTENCE.search(source.text[start : match.start()])
+            _SENTENCE.search(before)
+            or _ASIDE.search(before)
             or _LISTED.match(source.text, start)
+            or (not match["key"] and not name.endswith(".json") and _is_prose(source, line))
         ):
             continue
-        option = match["option"] or match["key"] or match["table"]
+        option = next(match[kind] for kind in _SIGNS if match[kind])
         place = FilePlace(source.name, line, column, line, column + len(match[0].rstrip()))
-        _together(found, programs.sign_table(option), option, place)
+        shown = option + (match["below"] or "")
+        _together(found, programs.sign_table(option), shown, place)
     return found, mentioned
 
 
@@ -177,11 +201,49 @@ def _talks(line: str, before: str) -> bool:
     )
 
 
+def _is_prose(source: SourceText, line: int) -> bool:
+    """Whether a line of YAML belongs to a text for people: by its key, or by a sentence in it."""
+    top = max(line - MOST_LINES_OF_PROSE, 0)
+    starts = [*source.lines, len(source.text)][top : line + MOST_LINES_OF_PROSE]
+    lines = [source.text[at:end] for at, end in pairwise(starts)]
+    indents = [len(text) - len(text.lstrip()) if text.strip() else MOST_INDENT for text in lines]
+    here = first = line - 1 - top
+    if not _YAML_START.match(lines[here])[0].strip():  # type: ignore[index]
+        above = range(here - 1, -1, -1)
+        first = next((n for n in above if indents[n] < indents[here]), here)
+    start = owner = _YAML_START.match(lines[first])
+    if start is not None and not start["key"]:  # an item of the list under a key
+        keys = (n for n in range(first - 1, -1, -1) if indents[n] <= indents[first])
+        items = (_YAML_START.match(lines[n]) for n in keys if lines[n].lstrip()[:2] != "- ")
+        owner = next(items, start)
+    if start is None or owner is None or PROSE.fullmatch(owner["key"] or ""):
+        return start is not None
+    if start["literal"]:
+        return False
+    told = [lines[first][start.end() :]]
+    for text, indent in zip(lines[first + 1 :], indents[first + 1 :], strict=True):
+        if indent <= indents[first]:
+            break
+        told.append(text)
+    return _SENTENCE_OF_FIVE.search("".join(told)) is not None
+
+
 def _names_sign(value: object) -> bool:
     if not isinstance(value, str):
         return False
     is_key = value.replace("_", "-") in programs.sign_keys()
     return is_key or programs.sign_pattern().search(value) is not None
+
+
+def _sets_sign(target: ast.expr) -> bool:
+    """engine_args.speculative_config = …; of itself a class only keeps what it was given."""
+    import ast
+
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr.replace("_", "-") in programs.sign_keys()
+        and not (isinstance(target.value, ast.Name) and target.value.id in ("self", "cls"))
+    )
 
 
 def _of_program(text: str, name: str) -> set[int] | None:
@@ -205,6 +267,8 @@ def _of_program(text: str, name: str) -> set[int] | None:
         if isinstance(node, ast.keyword) and not isinstance(
             node.value, ast.Name | ast.Attribute | ast.Constant
         ):
+            lines.add(node.lineno)
+        if isinstance(node, ast.Assign) and any(map(_sets_sign, node.targets)):
             lines.add(node.lineno)
         if isinstance(node, ast.Constant) and _names_sign(node.value):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))

@@ -45,7 +45,7 @@ HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark
 """Names of drafts for which an engine that is told no method may choose another one."""
 
 
-MOST_NAMED = 5
+MOST_NAMED = 20
 """Files that a finding lists."""
 
 
@@ -98,7 +98,7 @@ class _Gate:
         for file in self._survey.files:
             findings += self._file(file)
         told = [file.name for file in self._survey.files if file.mentions]
-        if names := sorted([*self._survey.mentions, *told]):
+        if names := sorted(told):
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             saw = ", ".join(names[:MOST_NAMED]) + more
             findings.append(gate_finding("GAT018", FilePlace(names[0], 1), saw))
@@ -242,6 +242,10 @@ def _unclear(deployment: Deployment, number: int) -> Iterator[Finding]:
         return
     if deployment.seen:
         yield gate_finding("GAT017", deployment.place, deployment.seen, setup=number)
+        return
+    if deployment.part and (deployment.unknown or deployment.target is None):
+        saw = "; ".join(each.text for each in deployment.unknown) or "no model is named here"
+        yield gate_finding("GAT017", deployment.place, saw, setup=number)
         return
     for trouble in deployment.unknown:
         yield gate_finding("GAT001", trouble.place, trouble.text, setup=number)

@@ -82,8 +82,6 @@ class DeploySurvey:
     """Files in all."""
     files: list[SurveyedFile] = field(default_factory=list)
     """Those that are about an engine."""
-    mentions: list[str] = field(default_factory=list)
-    """Texts that are no deploy files and hold options of speculation."""
     ignores: list[tuple[FilePlace, IgnoreTable]] = field(default_factory=list)
     """Of the manifests, whether they were looked at themselves or not."""
     unresolved: str | None = None
@@ -235,9 +233,8 @@ def _about_all(names: Sequence[str]) -> bool:
 def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | None:
     if not choose.could(name):
         survey.looked_at += 1
-        if not name.lower().endswith(NOT_TEXT) and _mentions(name):
-            survey.mentions.append(name)
-        return None
+        told = None if name.lower().endswith(NOT_TEXT) else _of_no_kind(name)
+        return survey.read(name, told) if told is not None else None
     try:
         data = discover.read(name, follow=explicit)
     except ReadError as error:
@@ -250,13 +247,13 @@ def _look(name: str, explicit: bool, survey: DeploySurvey) -> SurveyedFile | Non
     return survey.read(name, data)
 
 
-def _mentions(name: str) -> bool:
-    """Whether a text that is no deploy file holds an option that one engine alone has."""
+def _of_no_kind(name: str) -> bytes | None:
+    """A text that is of no kind and holds an option that one engine alone has."""
     try:
         data = discover.read(name, follow=False) or b""
     except ReadError:
-        return False
-    return programs.signed(data) and b"\0" not in data[:1024]
+        return None
+    return data if programs.signed(data) and b"\0" not in data[:1024] else None
 
 
 def _file(
@@ -301,9 +298,10 @@ def _file(
         for deployment, wanted in found.pairs:
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
     elif _troubled(file, contents):
-        file.findings += [
-            gate_finding("GAT001", trouble.place, trouble.text) for trouble in contents.troubles
-        ]
+        about = [gate_finding("GAT001", each.place, each.text) for each in contents.troubles]
+        if not file.setups and programs.signed(searchable(data)):  # it only speaks of options
+            about = [replace(finding, severity=Severity.NOTE) for finding in about]
+        file.findings += about
     file.mentions = contents.mentions
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)

@@ -512,6 +512,50 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "envs:\n  M: a/b\njob:\n  run: vllm serve $M --speculative-config.method ngram\n",
         "vllm", "a/b", None,
     ),
+    "vLLM's command as a module": (
+        "serve.py",
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'vllm.entrypoints.cli.main',"
+        " 'serve', 'a/b', '--speculative-config', '{\"method\": \"ngram\"}'])\n",
+        "vllm", "a/b", None,
+    ),
+    "a long sum of lists": (
+        "serve.py",
+        "import subprocess\nsubprocess.run(['vllm', 'serve', 'a/b'] + " + "['--x', 'y'] + " * 40
+        + "['--speculative-config', '{\"method\": \"ngram\"}'])\n",
+        "vllm", "a/b", None,
+    ),
+    "a name to be filled in, and options behind it": (
+        "recipe.yaml",
+        "template: |\n  docker run x llama-server -m /models/<gguf-name> -ngl 99 \\\n"
+        "    -md <draft> --spec-type draft-simple\n",
+        "llama.cpp", "/models/<gguf-name>", "<draft>",
+    ),
+    "settings that koboldcpp saved": (
+        "big.kcpps", '{"model": null, "model_param": "/m/a.gguf", "draftmodel": "/m/b.gguf"}\n',
+        "llama.cpp", "/m/a.gguf", "/m/b.gguf",
+    ),
+    "a model of LocalAI's that drafts for itself": (
+        "model.yaml",
+        "name: x\nparameters:\n  model: a.gguf\noptions:\n- use_jinja:true\n"
+        "- spec_type:draft-mtp\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "values of Terraform's": (
+        "prod.tfvars", 'args = ["--model", "a/b", "--speculative-config", "{}"]\n',
+        "vllm", "a/b", None,
+    ),
+    "JSON with comments": (
+        "tasks.jsonc", '{ // one\n "args": ["--model", "a.gguf", "--spec-type", "draft-mtp"] }\n',
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a list of words for a desktop": (
+        "chat.desktop", "[Desktop Entry]\nExec=llama-server -m a.gguf --spec-type draft-mtp\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
+    "a text that is nothing but options": (
+        "args.txt", "# for all\n--model a.gguf\n--spec-type draft-mtp\n",
+        "llama.cpp", "./a.gguf", None,
+    ),
 }  # fmt: skip
 
 
@@ -533,6 +577,32 @@ def test_it_is_found_with_its_engine_and_models(case: str) -> None:
 
 
 LEFT_ALONE = {
+    "a text for people over several lines": (
+        "build.yaml",
+        "result:\n  how: Measured with the server of the fork, which was given -md x\n"
+        "    --spec-type draft-mtp --spec-draft-n-max 15 -ngl 99\n    and nothing else.\n",
+    ),
+    "a note in YAML": (
+        "build.yaml", "notes: |\n  Stock.\n  --spec-type draft-mtp --spec-draft-n-max 3\n",
+    ),
+    "what a tool is called with, in brackets": (
+        "bench.yaml", "tool: llama-cli (with --spec-type draft-mtp)\n",
+    ),
+    "gotchas that name a program": (
+        "engine.yaml",
+        "known_gotchas:\n- \"it isn't there (llama-cli loads): --spec-type is not known\"\n",
+    ),
+    "a variable that is switched off, or only asked for": (
+        "a.env", "LLAMA_ARG_SPEC_TYPE=none\nX=${LLAMA_ARG_SPEC_TYPE:-y}\nLLAMA_ARG_MODEL=a.gguf\n",
+    ),
+    "variables of a setup that is understood": (
+        "compose.yml",
+        "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-b10586\n    environment:\n"
+        "      LLAMA_ARG_MODEL: a.gguf\n      LLAMA_ARG_SPEC_TYPE: none\n",
+    ),
+    "what a class keeps of its own": (
+        "engine.py", "class A:\n    def __init__(self, c):\n        self.speculative_config = c\n",
+    ),
     "an example in a table of options": (
         "args.py", 'ARGS = [{"name": "x", "example": "--speculative-algorithm eagle"}]\n',
     ),
@@ -738,6 +808,85 @@ def test_an_option_of_one_engine_alone_tells_a_setup_whose_values_are_elsewhere(
     for each in found:
         assert each.speculates and each.seen and not each.findings and not each.unknown
         assert each.target is each.draft is each.method is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "engine", "seen"),
+    [
+        (
+            "ppo.sh",
+            "python3 -m verl.trainer.main_ppo model.path=a/b \\\n"
+            " +rollout.engine_kwargs.vllm.speculative_config.method=ngram \\\n"
+            " +rollout.engine_kwargs.vllm.speculative_config.num_speculative_tokens=3\n",
+            "vllm",
+            "speculative_config.method, speculative_config.num_speculative_tokens",
+        ),
+        ("grpo.yaml", "flags:\n- ++gen.speculative_algorithm=EAGLE\n", "sglang",
+         "speculative_algorithm"),
+        ("make.py", "def f(args, x):\n    args.speculative_config = x\n", "vllm",
+         "speculative_config"),
+        ("make.py", "def f(kw, x):\n    kw['speculative_algorithm'] = x\n", "sglang",
+         "speculative_algorithm"),
+        ("a.env", "LLAMA_ARG_MODEL=a.gguf\nLLAMA_ARG_SPEC_TYPE=ngram-mod\n", "llama.cpp",
+         "LLAMA_ARG_SPEC_TYPE"),
+        ("pod.yaml", "env:\n- name: LLAMA_ARG_MODEL_DRAFT\n  value: b.gguf\n", "llama.cpp",
+         "LLAMA_ARG_MODEL_DRAFT"),
+        ("a.env", 'CONFIG={"method":"mtp","num_speculative_tokens":3}\n', "vllm",
+         "num_speculative_tokens"),
+        ("a.env", 'CONFIG="{\\"num_speculative_tokens\\":3}"\n', "vllm", "num_speculative_tokens"),
+        ("run.nu", "^llama-server -m a.gguf --spec-type draft-mtp\n", "llama.cpp", "--spec-type"),
+        ("start", "exec llama-server -m a.gguf --spec-type x\n", "llama.cpp", "--spec-type"),
+    ],
+)  # fmt: skip
+def test_values_by_path_and_texts_of_no_kind_are_only_seen(
+    name: str, text: str, engine: str, seen: str
+) -> None:
+    contents = choose.read(text.encode(), name)
+    assert contents is not None
+    (setup,) = find(contents, Around({}))
+    assert (setup.engine, setup.seen, setup.speculates) == (engine, seen, True)
+
+
+def test_what_a_run_left_behind_is_mentioned() -> None:
+    line = b"vllm serve a/b --speculative-config {}\n"
+    assert choose.read(line, "start.run") is not None
+    for name in ("results/start.run", "notes.txt", "night.stdout", "page.html"):
+        assert choose.read(line, name) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "lines"),
+    [("LLAMA_ARG_SPEC_TYPE: draft-mtp", [3]), ("LLAMA_ARG_PORT: 1", [])],
+)
+def test_variables_of_a_command_are_told_once(environment: str, lines: list[int]) -> None:
+    text = (
+        "services:\n  a:\n    image: ghcr.io/ggml-org/llama.cpp:server-b10586\n    environment:\n"
+        f"      LLAMA_ARG_MODEL: a.gguf\n      {environment}\n"
+    )
+    found, seen = looked("compose.yml", text)
+    assert ([each.place.line for each in found], seen) == (lines, [])
+
+
+def test_models_that_a_program_is_given_when_it_runs_are_in_no_file() -> None:
+    text = "from vllm import LLM\nLLM(model={}, speculative_config={{'method': 'ngram'}})\n"
+    (later,), _ = looked("serve.py", text.format("args.model"))
+    (known,), _ = looked("serve.py", text.format("'a/b'"))
+    assert (later.part, known.part) == (True, False) and later.unknown
+    (script,), _ = looked("a.sh", "vllm serve $M --speculative-config.method ngram\n")
+    assert not script.part and script.unknown
+
+
+def test_of_a_catalogue_that_is_too_long_the_entries_about_speculation_are_read() -> None:
+    other = "- name: y\n  description: a model\n"
+    entry = (
+        "- &base\n  name: x\n  overrides: &more\n    backend: llama-cpp\n"
+        "    draft_model: b.gguf\n    parameters: {model: a.gguf}\n"
+    )
+    text = other * 45_000 + entry + other * 20_000
+    assert len(text) > choose.MAX_BYTES
+    (setup,), _ = looked("index.yaml", text)
+    assert setup.draft is not None and (setup.fork, setup.draft.text) == ("LocalAI", "./b.gguf")
+    assert setup.draft.place.line == 90_005
 
 
 ONLY_SPOKEN_OF = {

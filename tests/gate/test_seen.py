@@ -21,6 +21,43 @@ def test_an_option_in_no_setup_is_not_nothing_to_check(repo: Repo) -> None:
     assert "in 1 setup, 1 of them only seen" in repo.gate().out
 
 
+PARTS = {
+    "a variable for another script": ("env.sh", 'export X="--spec-type draft-mtp"\n'),
+    "a list that a function is given": ("a.sh", "arm on --speculative-algorithm NGRAM\n"),
+    "a file of options": ("serve.yaml", "speculative-algorithm: NGRAM\ntp-size: 2\n"),
+    "values of a chart": (
+        "values.yaml",
+        "image: {repository: vllm/vllm-openai, tag: v0.15.1}\nmodel: a/b\n"
+        'extraArgs: [\'--speculative-config={"method":"ngram","num_speculative_tokens":3}\']\n',
+    ),
+    "options that another list goes on": (
+        "run.sh", 'llama-server "${MORE[@]}" --spec-type draft-mtp\n',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(PARTS))
+def test_what_another_file_completes_is_no_warning(name: str, repo: Repo) -> None:
+    repo.write(*PARTS[name])
+    ran = repo.gate("--format", "json")
+    assert ran.code == 0 and len(ran.json["setups"]) == 1
+    assert {(f["rule"], f["severity"]) for f in ran.json["findings"]} == {("GAT017", "note")}
+
+
+def test_a_whole_command_whose_model_comes_from_outside_is_not_checked(repo: Repo) -> None:
+    repo.write("run.sh", "vllm serve $MODEL --speculative-config.method ngram\n")
+    ran = repo.gate("--format", "json")
+    assert ran.code == 3
+    assert [(f["rule"], f["severity"]) for f in ran.json["findings"]] == [("GAT001", "warning")]
+
+
+def test_a_text_for_people_may_be_broken_yaml(repo: Repo) -> None:
+    repo.write("build.yaml", "role: a tier (M-083: done)\nnotes: with --spec-type draft-mtp\n")
+    ran = repo.gate("--format", "json")
+    assert (ran.code, ran.json["setups"]) == (0, [])
+    assert [(f["rule"], f["severity"]) for f in ran.json["findings"]] == [("GAT001", "note")]
+
+
 def test_other_texts_that_hold_one_are_named_in_one_note(repo: Repo) -> None:
     for name in ("notes.txt", "main.go"):
         repo.write(name, "run it with --spec-type draft-mtp\n")

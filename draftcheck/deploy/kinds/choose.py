@@ -16,13 +16,20 @@ from typing import Any
 from draftcheck.deploy.deployment import Contents, FileTrouble
 from draftcheck.deploy.kinds import LANGUAGES
 from draftcheck.deploy.options import forks
-from draftcheck.deploy.options.programs import hinted_bytes, signed
+from draftcheck.deploy.options.programs import hinted_bytes, signed, speculates
 from draftcheck.deploy.syntax import code_talk, templates
-from draftcheck.deploy.text import SourceText, TextView, decoded, searchable
+from draftcheck.deploy.text import SourceText, TextView, decoded, joined, searchable
 from draftcheck.values.findings import FilePlace
 
 MAX_BYTES, MAX_SEARCHED = 2_000_000, 20_000_000
 """What is longer is not read, only searched; what is longer still, not even that."""
+
+
+FOR_PEOPLE = (
+    ".txt", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml", ".log", ".out", ".err",
+    ".stdout", ".stderr", ".summary", ".trace", ".jsonl", ".ndjson", ".css", ".po", ".1", ".ipynb",
+)  # fmt: skip
+"""Texts and logs: options in them are mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,12 @@ KINDS = (
     ),
     _kind(r".+\.ya?ml", "engine_files.read_engine_yaml", told_by="engine_files.is_engine_yaml"),
     _kind(r".+\.ya?ml", "containers.read_yaml"),
-    _kind(r".+\.(?:service|container|conf|ini)", "ini.read", r"(?m)^[ \t]*\["),
+    _kind(r".+\.(?:service|container|conf|ini|cfg|desktop)", "ini.read", r"(?m)^[ \t]*\["),
     _kind(r".+\.(?:conf|args|flags|opts)", "ini.read_options", r"(?m)^[ \t]*--[a-z]"),
+    _kind(r".+\.txt", "ini.read_options", r"\A\s*+(?:(?:#|--?[a-z])[^\n]*+(?:\n\s*+|\Z))++\Z"),
     _kind(r".+\.(?:pbtxt|prototxt)", "engine_files.read_pbtxt"),
-    _kind(r"(?!package-lock\.json).+\.json", "containers.read_json"),
+    _kind(r"(?!package-lock\.json).+\.jsonc?", "containers.read_json"),
+    _kind(r".+\.kcpps", "engine_files.read_kcpps"),
     _kind(r".+\.ipynb", "python_file.read_notebook"),
     _kind(r".+\.(?:bat|cmd)", "batch.read"),
     _kind(r".+\.ps1", "powershell.read"),
@@ -106,9 +115,8 @@ KINDS = (
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
-_RECORD = re.compile(
-    r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/(?:.*/)?[^/]+\.(?:json|ya?ml|env)$"
-)
+_LEFT_BEHIND = r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/"
+_RECORD = re.compile(rf"{_LEFT_BEHIND}(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
 """What a run left behind: it ran once, and starts nothing."""
 _TOLD = (
     (r"\A\s*#!.*\bpython", "text.py"),
@@ -139,7 +147,7 @@ def could(name: str) -> bool:
 def might(data: bytes, name: str) -> bool:
     """A fast look: whether reading the file can find anything."""
     if not could(name):
-        return False
+        return signed(searchable(data))
     if _ALWAYS.fullmatch(_base(name)):
         return True
     if (name.endswith((".py", *code_talk.SOURCES)) and forks.is_source(name)) or _RECORD.search(
@@ -148,7 +156,7 @@ def might(data: bytes, name: str) -> bool:
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    if name.lower().endswith(LANGUAGES):
+    if name.lower().endswith((*LANGUAGES, ".txt")):
         return signed(searchable(data))
     return hinted_bytes(searchable(data))
 
@@ -171,19 +179,37 @@ def _inside(view: TextView, name: str, contents: Contents) -> None:
         kind.read(replace(view, name=_base(name)), contents)
 
 
+_ITEM = re.compile(r"^- ", re.MULTILINE)
+
+
+def _about_speculation(view: TextView) -> TextView | None:
+    """Of a catalogue (a long YAML list): the items that speak of it, and what others refer to."""
+    starts = [match.start() for match in _ITEM.finditer(view.text)]
+    items = (
+        view.slice(start, end)
+        for start, end in zip(starts, [*starts[1:], len(view.text)], strict=True)
+    )
+    kept = [item for item in items if item.text.startswith("- &") or speculates(item.text)]
+    return joined(kept) if kept and sum(len(item.text) for item in kept) <= MAX_BYTES else None
+
+
 def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Contents | None:
     """The commands and documents of a file; None: not a kind that is looked at.
 
     outside: variables that a file beside it gives values to.
     """
-    if not could(name):
-        return None
     first = FilePlace(name, 1)
     if len(data) > MAX_BYTES:
         if name.endswith((".ipynb", ".json")) and not signed(searchable(data)):
             return None  # pictures and data make them large
         text = f"larger than {MAX_BYTES:,} bytes: not read"
         known = SourceText(name, decoded(data).text) if len(data) <= MAX_SEARCHED else None
+        if known is not None and name.lower().endswith((".yaml", ".yml")):
+            whole = TextView(known, known.text, [0], [0])
+            if (items := _about_speculation(whole)) is not None:
+                contents = Contents(_inside, outside=outside or {}, source=known)
+                _function("containers.read_yaml")(items, contents)
+                return contents
         return Contents(_inside, troubles=[FileTrouble(first, text)], source=known)
     file = decoded(data)
     text = file.text
@@ -191,9 +217,11 @@ def read(data: bytes, name: str, outside: Mapping[str, str] | None = None) -> Co
         binary = Contents(_inside, troubles=[FileTrouble(first, "a binary file: not read")])
         return binary if "." in _base(name) else None
     kind = kind_of(name, text)
-    if kind is None:
-        return None
     source = SourceText(name, text)
+    if kind is None:  # it is searched for options
+        about = signed(searchable(data)) and not re.search(_LEFT_BEHIND, name)
+        told = name.lower().endswith(FOR_PEOPLE)
+        return Contents(_inside, source=source) if about and not told else None
     contents = Contents(_inside, outside=outside or {}, source=source)
     view = TextView(source, text, [0], [0], name=_base(name))
     if file.odd is not None:

@@ -321,9 +321,6 @@ def _formatted(view: TextView, told: Mapping[str, DocumentTree]) -> TextView:
 # ---- any other YAML or JSON ----
 
 _ARGUMENTS = re.compile(r"(?:\w*_?args|\w*Args|arguments|\w*[fF]lags|extra_?opts)")
-_PROSE = re.compile(
-    r"(?i)desc(?:ription)?|help|title|summary|comments?|notes?|docs?|documentation|about|readme"
-)
 _SCRIPTS = {
     "run", "cmds", "script", "before_script", "after_script", "shell", "runcmd",
     "ansible.builtin.shell", "ansible.builtin.command",
@@ -465,18 +462,31 @@ def _engine_options(reader: ContainerReader, mapping: DocumentTree) -> None:
             reader.contents.document(kind, mapping)
 
 
+_LOCAL_AI_METHOD = re.compile(r"spec_type[:=](?!none\b)")
+
+
 def _local_ai(reader: ContainerReader, mapping: DocumentTree) -> None:
     """LocalAI's model: its backend is a library, which has no command line of its own."""
     model, draft = mapping.get("parameters", "model"), mapping.get("draft_model")
-    if model is None or draft is None or "llama" not in mapping.said("backend"):
+    given = (reader.word(item) for item in mapping.listed("options"))
+    method = next((word for word in given if word and _LOCAL_AI_METHOD.match(word.text)), None)
+    if model is None or (method is None and "llama" not in mapping.said("backend")):
         return
-    view = draft.view
-    words = [reader.word(model), reader.word(draft)]
-    if view is not None and all(words):
-        said = [
-            Word(text, draft.place, view.vague(text, 0, 0)) for text in ("local-ai", "-m", "-md")
-        ]
-        reader.emit([said[0], said[1], *words[:1], said[2], *words[1:]], place=draft.place)  # type: ignore[list-item]
+    sides = {"-m": reader.word(model), "-md": reader.word(draft) if draft is not None else None}
+    sides["--spec-type"] = method.tail(len("spec_type:")) if method is not None else None
+    as_command(reader, "local-ai", sides)
+
+
+def as_command(reader: ContainerReader, program: str, sides: Mapping[str, Word | None]) -> None:
+    """Keys of a program's own file as the command that means the same."""
+    given = {option: word for option, word in sides.items() if word is not None and word.text}
+    if "-m" not in given or len(given) == 1:
+        return
+    last = [*given.values()][-1]
+    words = [Word(program, last.place, last.view.vague(program, 0, 0))]
+    for option, word in given.items():
+        words += [Word(option, word.place, word.view.vague(option, 0, 0)), word]
+    reader.emit(words, place=given.get("-md", last).place)
 
 
 def _engine_command(
@@ -487,7 +497,7 @@ def _engine_command(
     env: dict[str, Word],
 ) -> None:
     """A text or a list of words that is an engine's command, whatever the key is called."""
-    if _PROSE.fullmatch(key):
+    if leftovers.PROSE.fullmatch(key):
         return
     texts = [item.word.text for item in value.items or (value,) if item.word is not None]
     if value.word is not None and "```" in value.word.text:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from draftcheck.deploy.deployment import Contents, Document, DocumentTree
 from draftcheck.deploy.kinds import containers
 from draftcheck.deploy.options import programs
+from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.variables import filled
 from draftcheck.deploy.syntax.yaml_tree import parse
 from draftcheck.deploy.text import TextView, Word
@@ -209,3 +210,14 @@ class _PbtxtReader:
         return DocumentTree.of(
             unescaped.word(self.view.place(start, end), self.view.raw(start, end), kind)
         )
+
+
+def read_kcpps(view: TextView, contents: Contents) -> None:
+    """Settings that koboldcpp saves: its options without dashes, in JSON."""
+    tree = json_places.parse_view(view, contents, "JSON")
+    if tree is not None:
+        reader = containers.ContainerReader(contents)
+        named = [tree.get(key) for key in ("model_param", "model", "draftmodel")]
+        first, other, draft = (reader.word(each) if each is not None else None for each in named)
+        model = first if first is not None and first.text else other
+        containers.as_command(reader, "koboldcpp", {"-m": model, "-md": draft})

@@ -52,7 +52,7 @@ _SOURCE = re.compile(_SCRIPT.pattern.replace(r"'(?:[^'\\\n]++|\\.)*+(?:'|$)|", "
 """In Go, Rust, C++ … a ' begins a character, or nothing."""
 _GRAMMARS = {
     "nix": _NIX,
-    **dict.fromkeys(("tf", "hcl", "nomad"), _HCL),
+    **dict.fromkeys(("tf", "tfvars", "hcl", "nomad"), _HCL),
     **dict.fromkeys((suffix[1:] for suffix in code_talk.SOURCES), _SOURCE),
 }
 _FILLED_IN = re.compile(r"\$?\$\{[^{}]*\}")

@@ -79,6 +79,8 @@ class GivenOptions:
     """Keys are arguments of Python: there may be more of them than the command line has."""
     hidden_arguments: bool = False
     """A call has **others that the program does not spell out: none is said to be missing."""
+    entry_point: bool = False
+    """A container's own program gets them: a chart, or its environment, may name the model."""
     engine_guessed: bool = False
     """Only options tell which engine takes them."""
     speculates_always: bool = False

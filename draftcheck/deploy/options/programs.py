@@ -71,6 +71,9 @@ class SignRow(RuleRow, frozen=True):
     keys: Names = ()
     scripts: str = ""
     """A pattern of the names of scripts and functions that hand their options on to it."""
+    variables: Names = ()
+    inside: Names = ()
+    """Keys of the object that an option takes."""
 
 
 class PackageRow(RuleRow, frozen=True):
@@ -318,8 +321,12 @@ def sign_keys() -> frozenset[str]:
 def sign_table(name: str) -> str:
     """The table of the engine that alone has this option or key."""
     spelled = name.replace("_", "-")
-    rows = (row for row in table().sign if spelled in (*row.options, *row.keys))
-    return next(rows).table
+    rows = table().sign
+    return next(
+        row.table
+        for row in rows
+        if spelled in (*row.options, *row.keys) or name in (*row.variables, *row.inside)
+    )
 
 
 def holds_key(text: str) -> bool:
@@ -339,10 +346,18 @@ def sign_pattern() -> re.Pattern[str]:
 
     options = either(name for row in table().sign for name in row.options)
     keys = either(name for row in table().sign for name in row.keys)
+    variables = "|".join(name for row in table().sign for name in row.variables)
+    inside = "|".join(name for row in table().sign for name in row.inside)
     off = r"[ \t]*(?:None|null|~|\"\"|'')[ \t]*(?:[,;)#]|\r?$)"
     return re.compile(
         rf"(?<![\w-])(?P<option>--(?:{options}))(?![\w-])"
-        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?[ \t]*[:=](?!=)(?!{off})"
+        rf"|(?<![\w.$-])[\"']?(?P<key>{keys})[\"']?\]?[ \t]*[:=](?!=)(?!{off})"
+        # +rollout.engine_kwargs.vllm.speculative_config.method=ngram; of Python, with spaces
+        rf"|(?<![\w.])\+{{0,2}}[A-Za-z_]\w*\.(?:\w+\.)*(?P<override>{keys})"
+        rf"(?P<below>(?:\.\w+)*)(?:=| = )(?!=)(?!{off})"
+        rf"|(?<![\w${{-])[\"']?(?P<variable>{variables})[\"']?\]?"
+        r"(?:[ \t]*[:=](?!=|[ \t]*(?:none\b|[\"']{2}|\r?$))|\r?\n[ \t]*value:)"
+        rf"|\{{[^{{}}\n]{{0,300}}\\?\"(?P<inside>{inside})\\?\""
         rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
@@ -362,8 +377,9 @@ def signed(data: bytes) -> bool:
 @cache
 def _sign_words() -> tuple[bytes, ...]:
     """Beginnings that every sign has one of: looked for before the pattern, which is slow."""
-    names = [name for row in table().sign for name in (*row.options, *row.keys)]
-    heads = {re.match(r"-*[a-z]+", name)[0] for name in names}  # type: ignore[index]
+    rows = table().sign
+    names = [name for row in rows for name in (*row.options, *row.keys, *row.variables)]
+    heads = {re.match(r"-*[a-z]+|[A-Z]+_[A-Z]+_", name)[0] for name in names}  # type: ignore[index]
     return tuple(head.encode() for head in sorted(heads) if not head.startswith("--speculative"))
 
 

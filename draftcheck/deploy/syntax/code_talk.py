@@ -17,7 +17,8 @@ SOURCES = (
 )  # fmt: skip
 """Of programs in which a ' begins a character, or nothing."""
 SCRIPTS = (
-    ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix", ".tf", ".hcl", ".nomad",
+    ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".nix", ".tf", ".tfvars", ".hcl",
+    ".nomad", ".json5", ".jsonnet", ".libsonnet", ".cue", ".lua", ".rb", ".vue", ".svelte",
 )  # fmt: skip
 _TOKEN = (
     r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z){hash})"
@@ -59,7 +60,9 @@ def telling(text: str, name: str, is_sign: Callable[[str], bool]) -> Iterator[tu
     if name.endswith(SOURCES):
         grammar = _CODE
     else:
-        grammar = _HASHED if name.endswith((".nix", ".tf", ".hcl", ".nomad")) else _SCRIPT
+        grammar = (
+            _HASHED if name.endswith((".nix", ".tf", ".tfvars", ".hcl", ".nomad")) else _SCRIPT
+        )
     found = (_Token(m.lastgroup or "", m[0], m.start()) for m in grammar.finditer(text))
     tokens = [token for token in found if token.kind != "comment"]
     for at, token in enumerate(tokens):

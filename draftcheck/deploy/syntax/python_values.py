@@ -351,14 +351,18 @@ class PythonValues:
         return DocumentTree.of(replace(self.named(text, node), unknown=unknown))
 
     def _sum(self, node: ast.BinOp, scope: PythonScope, depth: int) -> DocumentTree:
-        left = self.read(node.left, scope, depth + 1)
-        right = self.read(node.right, scope, depth + 1)
-        if left.items is not None or right.items is not None:
-            both = (*(left.items or (left,)), *(right.items or (right,)))
-            return DocumentTree(self.place(node), items=self._most(*both))
-        if left.word is None or right.word is None:
+        sides, left = [node.right], node.left
+        while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add):
+            sides.append(left.right)
+            left = left.left
+        parts = [self.read(side, scope, depth + 1) for side in (left, *reversed(sides))]
+        if any(part.items is not None for part in parts):
+            items = (item for part in parts for item in part.items or (part,))
+            return DocumentTree(self.place(node), items=self._most(*items))
+        words = [part.word for part in parts if part.word is not None]
+        if len(words) < len(parts):
             return self.unknown(node)
-        view = joined([left.word.view, right.word.view])
+        view = joined([word.view for word in words])
         if len(view.text) > MAX_VALUE:
             return self.unknown(node)
         return DocumentTree.of(view.word(self.place(node), None))

@@ -23,8 +23,11 @@ _PLAIN = re.compile(r"""[^\s\\'"$`;&|<>()]+""")
 _QUOTED = re.compile(r"""[^\\"$`]+""")
 _BODY = re.compile(r"""[^\\$`]+""")
 _BLANK = re.compile(r"(?:[ \t\r\f\v]|\\\r?\n)+")
+_HOLE = re.compile(r"<[A-Za-z][\w.:/-]*>(?=[\s\"'/.,;)-]|$)")
+"""What a recipe has in the place of a name: no script reads <a> and writes to the next word."""
 _OPERATOR = re.compile(
-    r"&&|\|\||;;&|;;|;&|\|&|\d*<<<|\d*<<-?|&>>|&>|\d*>>|\d*>&|\d*<&|\d*>\||\d*<>|\d*[<>]|[;&|()\n]"
+    rf"(?!{_HOLE.pattern})"
+    r"(?:&&|\|\||;;&|;;|;&|\|&|\d*<<<|\d*<<-?|&>>|&>|\d*>>|\d*>&|\d*<&|\d*>\||\d*<>|\d*[<>]|[;&|()\n])"
 )
 _PRINTED = re.compile(
     r"\$\([ \t]*cat[ \t]*<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[ \t]*\n"
@@ -194,6 +197,9 @@ class Lexer:
                 at = min(end + 1, stop)
             elif letter in "$`" and not self.plain:
                 at = self._dollar(at, stop, parts, False, depth)
+            elif letter == "<" and (hole := _HOLE.match(text, at, stop)):
+                parts.append(WordPart(self.view.slice(*hole.span())))
+                at = hole.end()
             elif (
                 (until is not None and whole)
                 or letter == "$"
