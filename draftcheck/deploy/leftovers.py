@@ -175,6 +175,23 @@ def find(source: SourceText, understood: set[int]) -> tuple[list[SeenOptions], b
     return found, mentioned
 
 
+def speaks(source: SourceText) -> bool:
+    """Whether a file gives something an option that speaks of drafts, in no engine's own way.
+
+    A program in Python may only declare it.
+    """
+    python = source.name.endswith(".py")
+    for match in programs.spoken_pattern().finditer(source.text):
+        if python and match.lastgroup:
+            continue
+        line, _ = source.at(match.start())
+        start = source.lines[line - 1]
+        end = source.lines[line] if line < len(source.lines) else len(source.text)
+        if not _talks(source.text[start:end], source.text[start : match.start()]):
+            return True
+    return False
+
+
 def _together(found: list[SeenOptions], table: str, option: str, place: FilePlace) -> None:
     """Add an option to those before it; one that is given again sets up something else."""
     last = next((each for each in reversed(found) if each.table == table), None)

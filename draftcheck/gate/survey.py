@@ -14,14 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from draftcheck.deploy import discover, file_versions
+from draftcheck.deploy import discover, file_versions, leftovers
 from draftcheck.deploy import find as deployments
 from draftcheck.deploy.deployment import Contents, Deployment
 from draftcheck.deploy.discover import KnownFolders
 from draftcheck.deploy.file_versions import ImageLists, Versions
-from draftcheck.deploy.kinds import DOCUMENTS, choose
+from draftcheck.deploy.kinds import DOCUMENTS, LANGUAGES, choose, is_test
 from draftcheck.deploy.options import programs
-from draftcheck.deploy.text import decoded, searchable
+from draftcheck.deploy.text import SourceText, decoded, searchable
 from draftcheck.errors import ReadError
 from draftcheck.gate import ignores, manifest
 from draftcheck.gate.ignores import IgnoreComment
@@ -256,6 +256,16 @@ def _of_no_kind(name: str) -> bytes | None:
     return data if programs.signed(data) and b"\0" not in data[:1024] else None
 
 
+def _speaks(name: str, data: bytes) -> bool:
+    """Whether a file without a setup has options of drafts that no engine here is known by."""
+    return (
+        not name.lower().endswith((*DOCUMENTS, *LANGUAGES, ".ipynb"))
+        and not is_test(name.lower())
+        and b"\0" not in data[:1024]
+        and leftovers.speaks(SourceText(name, decoded(data).text))
+    )
+
+
 def _file(
     name: str,
     data: bytes,
@@ -270,10 +280,10 @@ def _file(
     contents = choose.read(data, name, discover.variables(name, folders))
     if contents is None:  # of no kind, though its name could be one's
         speaks = programs.signed(searchable(data)) and b"\0" not in data[:1024]
-        return SurveyedFile(name, data, mentions=True) if speaks else None
+        return SurveyedFile(name, data, mentions=True) if speaks or _speaks(name, data) else None
     marked = ignores.MARK in searchable(data)
     if contents.empty and not marked and not programs.signed(searchable(data)):
-        return None
+        return SurveyedFile(name, data, mentions=True) if _speaks(name, data) else None
     file = SurveyedFile(name, data)
     folder = Path(name).parent
     paths, versions = manifests.paths(folder), {**manifests.versions(folder), **said}
@@ -302,7 +312,9 @@ def _file(
         if not file.setups and programs.signed(searchable(data)):  # it only speaks of options
             about = [replace(finding, severity=Severity.NOTE) for finding in about]
         file.findings += about
-    file.mentions = contents.mentions
+    file.mentions = contents.mentions or (
+        not any(each.speculates for each in found_here) and _speaks(name, data)
+    )
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)
     return file

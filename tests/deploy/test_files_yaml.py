@@ -212,6 +212,16 @@ def test_helm_values() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("line", ["__ARGS__", "    @ARGS@", "${ARGS}"])
+def test_a_line_that_a_script_fills_in_is_not_broken_yaml(line: str) -> None:
+    text = (
+        f"spec:\n  containers:\n  - image: vllm/vllm-openai\n    args:\n    - --model=a/b\n{line}\n"
+    )
+    found = read(text + "    env:\n    - {name: A, value: b}\n", "pod.yaml")
+    assert found.troubles == [] and texts(found.commands[0]) == ["--model=a/b"]
+    assert read(text.replace(line, "no key here"), "pod.yaml").troubles
+
+
 def test_a_helm_template_is_said_and_its_plain_parts_are_read() -> None:
     found = read(
         """\

@@ -85,6 +85,19 @@ def test_what_a_program_in_another_language_only_speaks_of_is_mentioned(repo: Re
     assert ("FIL013", "build.ts", 1) in repo.rules()
 
 
+def test_options_of_programs_that_nobody_knows_are_named(repo: Repo) -> None:
+    """Also keys of other tools' files; not those of git's and Python's own kind of draft."""
+    repo.write("ds.sh", 'ds4-server -m big.gguf --mtp "$HEAD" --mtp-draft 2\n')
+    repo.write("bench.yaml", "model: org/big\nspec_decoding:\n  draft_model: org/small\n")
+    repo.write("pr.sh", "gh pr create --draft --title x  # vllm\n")
+    repo.write("talk.sh", "echo 'use vllm --draft-model'  # --draft-model\n")
+    repo.write("train.py", "parser.add_argument('--draft-model')  # speculative\n")
+    report = repo.json()
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["saw"]) == ("GAT018", "bench.yaml, ds.sh")
+    assert (report["setups"], report["nothing_to_check"]) == ([], False)
+
+
 def test_a_script_of_another_kind_may_be_broken(repo: Repo) -> None:
     repo.write("train.yaml", "run: |\n  python train.py --engine vllm --draft 'x\n")
     assert repo.gate("--format", "json").json["findings"] == []

@@ -233,6 +233,14 @@ def test_a_fork_is_named_and_not_judged(text: str, fork: str, repo: Repo) -> Non
     assert f"{fork} (a fork of llama.cpp)" in repo.gate("--verbose").out
 
 
+@pytest.mark.parametrize("start", ["mlx_vlm.server", "python -m mlx_vlm.server"])
+def test_a_kin_of_mlx_lm_is_no_mlx_lm(start: str, repo: Repo) -> None:
+    repo.write("serve.sh", f"{start} --model org/a --draft-model org/b --draft-kind mtp\n")
+    (setup,) = setups(repo)
+    assert (setup["engine"], setup["fork"], setup["draft"]) == ("mlx-lm", "mlx-vlm", "org/b")
+    assert {rule for rule, *_ in repo.rules()} == {"GAT016"}
+
+
 def test_a_dockerfile_beside_it_tells_the_fork(repo: Repo) -> None:
     repo.write("Dockerfile", "RUN git clone https://github.com/ikawrakow/ik_llama.cpp /src\n")
     repo.write("serve.sh", f"/src/build/bin/llama-server {OWN}\n")

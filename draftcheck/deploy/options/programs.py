@@ -153,6 +153,7 @@ class ProgramFile(RuleRow, frozen=True):
     hints: Names
     speculation: Names
     speculation_rare: Names
+    spoken: str
     sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]
@@ -361,6 +362,12 @@ def sign_pattern() -> re.Pattern[str]:
         rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
+
+
+@cache
+def spoken_pattern() -> re.Pattern[str]:
+    """An option or a key that speaks of drafts in anybody's way."""
+    return re.compile(table().spoken)
 
 
 @cache

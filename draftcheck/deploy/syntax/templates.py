@@ -15,11 +15,18 @@ _OPENING = re.compile(r"\$?\{\{(?!\s*\\?[\"'][\w-]+\\?[\"']\s*:)|\{%")
 _STEERS = re.compile(
     r"\{%|(?<!\$)\{\{-?\s*(?:if|else|end|range|with|include|define|template|toYaml)\b"
 )
+_ALONE = re.compile(r"(?m)^[ \t]*(?:__\w+__|@@?\w+@@?|%%?\w+%%?|\$\{?[A-Z_]+\}?|<[A-Z_]+>)[ \t]*$")
+"""A line that a script fills in: __ARGS__, @ARGS@, ${ARGS}."""
 _HOLES = re.compile(HOLE + "+")
 
 
 def present(text: str) -> bool:
     return "{{" in text or "{%" in text
+
+
+def fills_lines(text: str) -> bool:
+    """Whether something is put in the place of whole lines, maybe."""
+    return present(text) or _ALONE.search(text) is not None
 
 
 def steers(text: str) -> bool:
@@ -51,7 +58,7 @@ def hidden(text: str) -> str:
 
 def hidden_lines(text: str) -> str:
     """The same, and lines that are nothing but templates become blank."""
-    lines = hidden(text).split("\n")
+    lines = _ALONE.sub(lambda line: " " * len(line[0]), hidden(text)).split("\n")
     return "\n".join(line if line.replace(HOLE, "").strip() else " " * len(line) for line in lines)
 
 

@@ -137,7 +137,7 @@ def parse(view: TextView, contents: Contents) -> list[DocumentTree]:
     read without it are still seen (leftovers.py).
     """
     trees, troubles = _attempt(view)
-    if troubles and templates.present(view.text):
+    if troubles and templates.fills_lines(view.text):
         again, left = _attempt(replace(view, text=templates.hidden_lines(view.text)))
         if not left or templates.steers(view.text):
             return again if len(again) >= len(trees) else trees
