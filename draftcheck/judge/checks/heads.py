@@ -358,15 +358,15 @@ def head_ids_mapped(
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
-    classes, unless_classes: only heads of these classes, or only the others; the speculators
-    format counts as the class that an engine builds for it. smaller: a larger vocabulary is fine;
-    padded: and so is one that lacks nothing but rows without a token; kept: false where the engine
-    makes nothing of a table; within: the engine compares two numbers of the head's own config;
-    asked: it asks for the table whatever the numbers are; or_vocab: where the head states none of
-    its own, its vocab_size counts.
+    classes, unless_classes: only heads of these classes, or only the others; "speculators" among
+    classes means heads in that format, whose class the engine picks. smaller: a larger vocabulary
+    is fine; padded: and so is one that lacks nothing but rows without a token; kept: false where
+    the engine makes nothing of a table; within: the engine compares two numbers of the head's own
+    config; asked: it asks for the table whatever the numbers are; or_vocab: where the head states
+    none of its own, its vocab_size counts.
     """
     head = head_of(pair)
-    built = head.form == "speculators" or _is_class(pair.drafter, classes or [])
+    built = head.form in (classes or ()) or _is_class(pair.drafter, classes or [])
     if (classes and not built) or _is_class(pair.drafter, unless_classes or []):
         return not_applicable("the draft is of another class")
     none = ok("the head has no vocabulary of its own")
