@@ -446,6 +446,31 @@ def head_made_for_vocabulary(pair: JudgedPair) -> CheckOutcome:
     return ok(words) if made_for == target else fail(words)
 
 
+def head_mask_named(
+    pair: JudgedPair, *, keys: dict[str, str], unsure: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a head names its mask token where this version does not look; keys: name -> since.
+
+    The speculators format is turned into a config of the engine's own, so it is not asked.
+    unsure: names that only a part of the engine reads.
+    """
+    head = head_of(pair)
+    if head.form == "speculators" or head.mask_keys is None:
+        return not_applicable("in the speculators format, or no mask token named")
+    unread = mask_key_unread(head, keys, pair.setup)
+    if unread and not mask_key_unread(head, unsure, pair.setup):
+        return unknown(unread)
+    return fail(unread) if unread else ok(f"named as {', '.join(head.mask_keys)}")
+
+
+def mask_key_unread(head: HeadFacts, keys: Mapping[str, str], setup: EngineSetup) -> str:
+    """Words for a mask token that the config names in no way that this version knows."""
+    named = head.mask_keys or ()
+    if not named or any(is_listed(name, keys, setup) for name in named):
+        return ""
+    return f"the mask token is named as {', '.join(named)}"
+
+
 def head_mask_in_vocabulary(pair: JudgedPair) -> CheckOutcome:
     """Fail when the mask token is no id of the target."""
     head, unread = head_of(pair), "mask token of the head or vocabulary of the target was not read"
