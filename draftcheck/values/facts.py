@@ -251,6 +251,8 @@ class HeadFacts:
     lm_head_rows: int | None = None
     embed_tokens: bool | None = None
     mask_token_id: int | None = None
+    mask_keys: tuple[str, ...] | None = None
+    """Where the config names the mask token: mask_token_id, dflash_config.mask_token_id …"""
     block_size: int | None = None
     block_key: str | None = None
     """The name that the block size has in the config: block_size, dspark_block_size."""

@@ -368,6 +368,13 @@ def test_mtp_layers_left_out_of_the_weights(
     assert entry["verdict"] == "incompatible"
 
 
+def test_a_whole_model_may_name_a_mask_token_in_several_ways(tmp_path: Path, run: Run) -> None:
+    named = {"pard_token": 3, "mask_token_id": 4}
+    facts = run("inspect", make.folder(tmp_path / "pard", config=named), "--format", "json")
+    assert facts.json["facts"]["role"] == "full"
+    assert facts.json["facts"]["head"]["mask_keys"] == ["mask_token_id", "pard_token"]
+
+
 def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: Run) -> None:
     config = {
         "architectures": ["Qwen3DSparkModel"],
@@ -380,6 +387,7 @@ def test_a_dspark_head_may_keep_its_fields_in_dflash_config(target: Path, run: R
     facts = run("inspect", path, "--format", "json").json["facts"]
     told = facts["head"]
     assert facts["role"] == "dspark"
+    assert told["mask_keys"] == ["dflash_config.mask_token_id"]
     assert (told["markov_rank"], told["markov_head_type"], told["block_key"]) == (
         256,
         "vanilla",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from draftcheck.judge.checks.hardware import capability
 from draftcheck.judge.checks.listed import in_window, is_listed, quant_method, whole_type
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
@@ -70,12 +71,14 @@ def head_kind_in(
     or_types: list[str] | None = None,
     unread_form: str = "",
     unread_classes: list[str] | None = None,
+    unread_below: int = 0,
 ) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds.
 
     inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark; fails:
     only these do, of others it is not known what happens, nor of heads in the form unread_form and
-    of unread_classes; or_types: whole models of these types hold such a head.
+    of unread_classes, nor on GPUs below unread_below; or_types: whole models of these types hold
+    such a head.
     """
     applies(pair.draft, "the target drafts for itself")
     role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
@@ -89,7 +92,17 @@ def head_kind_in(
     unread = head is not None and role != "full" and head.form == unread_form
     if unread or _is_class(pair.drafter, unread_classes or []):
         return unknown(f"{words}, of a form or class that was not read with this method")
-    return fail(words) if fails is None or role in fails else unknown(words)
+    if fails is not None and role not in fails:
+        return unknown(words)
+    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
+
+
+def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
+    """Unknown on an older GPU, for which the engine may take other code than was read."""
+    given = capability(setup)
+    if given is None or given >= floor:
+        return None
+    return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
 
 
 def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
@@ -222,10 +235,13 @@ def head_layers_in_range(
     return fail(words)
 
 
-def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+def head_architecture_known(
+    pair: JudgedPair, *, known: dict[str, str], unread_below: int = 0
+) -> CheckOutcome:
     """Fail when the head's class came with a later version; unknown for classes that nobody listed.
 
     A speculators head names no class of an engine: head_form_known is asked about it.
+    unread_below: nor is it known on older GPUs.
     """
     head = head_of(pair)
     if head.form == "speculators":
@@ -234,9 +250,10 @@ def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Check
     words = f"the draft's architecture is {name}"
     if name not in known:
         return unknown(f"{words}, which is not in the list")
-    return (
-        ok(words) if is_listed(name, known, pair.setup) else fail(f"{words}: {_from(known[name])}")
-    )
+    if is_listed(name, known, pair.setup):
+        return ok(words)
+    words = f"{words}: {_from(known[name])}"
+    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_class_has_type(
@@ -341,15 +358,15 @@ def head_ids_mapped(
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
-    classes, unless_classes: only heads of these classes, or only the others; the speculators
-    format counts as the class that an engine builds for it. smaller: a larger vocabulary is fine;
-    padded: and so is one that lacks nothing but rows without a token; kept: false where the engine
-    makes nothing of a table; within: the engine compares two numbers of the head's own config;
-    asked: it asks for the table whatever the numbers are; or_vocab: where the head states none of
-    its own, its vocab_size counts.
+    classes, unless_classes: only heads of these classes, or only the others; "speculators" among
+    classes means heads in that format, whose class the engine picks. smaller: a larger vocabulary
+    is fine; padded: and so is one that lacks nothing but rows without a token; kept: false where
+    the engine makes nothing of a table; within: the engine compares two numbers of the head's own
+    config; asked: it asks for the table whatever the numbers are; or_vocab: where the head states
+    none of its own, its vocab_size counts.
     """
     head = head_of(pair)
-    built = head.form == "speculators" or _is_class(pair.drafter, classes or [])
+    built = head.form in (classes or ()) or _is_class(pair.drafter, classes or [])
     if (classes and not built) or _is_class(pair.drafter, unless_classes or []):
         return not_applicable("the draft is of another class")
     none = ok("the head has no vocabulary of its own")
@@ -427,6 +444,31 @@ def head_made_for_vocabulary(pair: JudgedPair) -> CheckOutcome:
     made_for = needed(head.t2d or head.vocab, VOCABULARIES_UNREAD)
     words = f"the head was made for {made_for:,} ids, the target has {target:,}"
     return ok(words) if made_for == target else fail(words)
+
+
+def head_mask_named(
+    pair: JudgedPair, *, keys: dict[str, str], unsure: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a head names its mask token where this version does not look; keys: name -> since.
+
+    The speculators format is turned into a config of the engine's own, so it is not asked.
+    unsure: names that only a part of the engine reads.
+    """
+    head = head_of(pair)
+    if head.form == "speculators" or head.mask_keys is None:
+        return not_applicable("in the speculators format, or no mask token named")
+    unread = mask_key_unread(head, keys, pair.setup)
+    if unread and not mask_key_unread(head, unsure, pair.setup):
+        return unknown(unread)
+    return fail(unread) if unread else ok(f"named as {', '.join(head.mask_keys)}")
+
+
+def mask_key_unread(head: HeadFacts, keys: Mapping[str, str], setup: EngineSetup) -> str:
+    """Words for a mask token that the config names in no way that this version knows."""
+    named = head.mask_keys or ()
+    if not named or any(is_listed(name, keys, setup) for name in named):
+        return ""
+    return f"the mask token is named as {', '.join(named)}"
 
 
 def head_mask_in_vocabulary(pair: JudgedPair) -> CheckOutcome:

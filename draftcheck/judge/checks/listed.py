@@ -317,8 +317,13 @@ def quantization_taken(
 
 
 def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
-    """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels."""
+    """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels.
+
+    AWQ: with zero points; a config that does not tell counts as one that has them.
+    """
     quant = facts.config.quantization or {}
+    if quant.get("quant_method") == "awq":
+        return quant.get("zero_point") is not False
     stated = all(quant.get(name) is not None for name in ("bits", "group_size", "sym", "desc_act"))
     fits = quant.get("bits") in (4, 8) and quant.get("group_size") in (-1, 32, 64, 128)
     recent = setup.capability is None or setup.capability >= (8, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from draftcheck.judge.checks import heads
 from draftcheck.judge.checks.listed import (
     in_window,
     is_listed,
@@ -514,12 +515,18 @@ def head_is_recognised(pair: JudgedPair, *, types: list[str], words: list[str]) 
     return ok(said) if name in types else fail(said)
 
 
-def states_mask_token(pair: JudgedPair) -> CheckOutcome:
-    """Fail when an ordinary draft does not name the token that parallel drafts start from."""
+def states_mask_token(pair: JudgedPair, *, keys: dict[str, str]) -> CheckOutcome:
+    """Fail when an ordinary draft does not name the token that parallel drafts start from.
+
+    keys: the names that a version looks for, name -> "since".
+    """
     draft = pair.drafter
     needed(draft.config.model_type, "the draft's config was not read")
     mask = draft.head.mask_token_id if draft.head is not None else None
-    return fail("no mask token in the config") if mask is None else ok(f"mask token {mask}")
+    if draft.head is None or mask is None:
+        return fail("no mask token in the config")
+    unread = heads.mask_key_unread(draft.head, keys, pair.setup)
+    return fail(unread) if unread else ok(f"mask token {mask}")
 
 
 # ---- weights: files, tensors, names and shapes ----

@@ -51,8 +51,6 @@ _FLAGS = (
     "fc_norm",
     "use_aux_hidden_state",
 )
-_PARALLEL = ("pard_token", "ptd_token_id")
-"""What a whole model that drafts all its tokens at once names."""
 _MOST_LAYERS = 1024
 _BACKBONES = {"gemma4_assistant": 1536, "gemma4_unified_assistant": 3840}
 """Defaults of transformers' configs, which leave out what equals them."""
@@ -124,7 +122,7 @@ def read(
         promised = _first(configs.text_config(raw), *names)
     # Some families state no number (Qwen3-Next, MiMo-V2, LongCat-Flash): names of tensors tell.
     named = mtp_layers(tensors, None)
-    if kind in _NO_HEAD and not (promised or named) and _first(raw, *_PARALLEL) is None:
+    if kind in _NO_HEAD and not (promised or named) and _first(raw, *_MASKS) is None:
         return None
     stated = _stated(config, raw)
     classes = _verifier(raw).get("architectures")
@@ -241,6 +239,7 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "vocab": config.vocab_size,
         "draft_vocab": _first(raw, "draft_vocab_size"),
         "mask_token_id": _first(raw, *_MASKS),
+        "mask_keys": _mask_keys(raw) or None,
         "block_size": _first(raw, *_BLOCKS),
         "block_key": next((name for name in _BLOCKS if _first(raw, name) is not None), None),
         "markov_rank": _first(raw, "dspark_markov_rank", "markov_rank"),
@@ -255,6 +254,17 @@ def _place(raw: Mapping[str, Any], *names: str) -> str | None:
     """The part of the config that states one of these numbers: the root, if it does too."""
     stated = (place for name in names for place, part in _places(raw) if integer(part.get(name)))
     return min(stated, key=lambda place: place != "root", default=None)
+
+
+def _mask_keys(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every way in which the config names the mask token; engines look for some of them."""
+    found = (
+        (place, name)
+        for place, part in _places(raw)
+        for name in _MASKS
+        if integer(part.get(name)) is not None
+    )
+    return tuple(name if place == "root" else f"{place}.{name}" for place, name in found)
 
 
 def _word(raw: Mapping[str, Any], *names: str) -> str | None:
