@@ -107,12 +107,43 @@ class WrittenMtp(RuleRow, frozen=True):
     written: BuildByName
 
 
+class ConvertedClasses(KnownNames, frozen=True):
+    """Classes of config.json that the converter took later than their architecture."""
+
+    text_since: Text
+    """First build that goes by the class of the text part."""
+    root_first: Names
+    """Classes that it goes by even then."""
+    through_text: BuildByName
+    """Classes that it converts by their text part, from this build on."""
+
+
+class FormerArchitecture(RuleRow, frozen=True):
+    """What the converter wrote for a class before."""
+
+    until: Text
+    name: Text
+
+
+class AttentionAlone(RuleRow, frozen=True):
+    """What is written for a hybrid's class when no layer is recurrent."""
+
+    since: Text
+    dense: Text
+    experts: Text
+
+
 class LlamaConversion(RuleRow, frozen=True):
     """llamacpp-conversion.toml."""
 
     eagle3_layers: Text
     architectures: Mapping[str, Names]
+    classes: ConvertedClasses
+    formerly: Mapping[str, FormerArchitecture]
     with_experts: Mapping[str, str]
+    attention_alone: Mapping[str, AttentionAlone]
+    text_types: Mapping[str, str]
+    """Architectures that a class writes for one model_type of its text part only."""
     heads: Mapping[str, BuildByName]
     mtp: WrittenMtp
     asserts_size: Names

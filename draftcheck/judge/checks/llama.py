@@ -29,6 +29,7 @@ from draftcheck.judge.llama.build import (
     LoadFailure,
     NotTold,
     converted_architecture,
+    converted_class,
     converted_head,
     reads_layers,
 )
@@ -510,14 +511,16 @@ def _mtp_written(pair: JudgedPair) -> CheckOutcome:
     if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
         return not_applicable("no folder of a model with MTP layers")
     table = pair.setup.tables["llamacpp-conversion"].mtp
-    names = draft.config.architectures
-    if not names:
-        return unknown("the class of the model was not read")
-    words = f"class {names[0]}"
-    if names[0] in table.left_out:
+    build = Build(pair.setup)
+    try:
+        name = needed(converted_class(draft, build), "the class of the model was not read")
+    except NotTold as doubt:
+        return unknown(str(doubt))
+    words = f"class {name}"
+    if name in table.left_out:
         return fail(words)
-    since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
-    return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
+    since = needed(table.written.get(name), f"{words}: not in the rulebook's list")
+    return ok(words) if build.has(since) else fail(f"{words}: from {since}")
 
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
