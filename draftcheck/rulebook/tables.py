@@ -42,6 +42,8 @@ class ArchitectureKinds(RuleRow, frozen=True):
     projectors: Names
     heads: Names
     rope_over_whole_head: Names
+    embedding_optional: Names
+    output_of_another_width: Names
 
 
 class TypedKeys(RuleRow, frozen=True):
@@ -63,6 +65,8 @@ class ArchitectureTensors(RuleRow, frozen=True):
     unfused: Names
     known: Names | None = None
     """Everything that a file may hold; None: not checked."""
+    biases: bool = True
+    """Whether a known tensor may come with a bias."""
     unless: str | None = None
     """A hyperparameter whose presence means other tensors."""
 
