@@ -552,6 +552,13 @@ def llama_cache_type(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if kind in types else fail(words)
 
 
+def _key_length(facts: ModelFacts) -> int | None:
+    """attention.key_length; of a folder the one that the converter writes: MLA keys are packed."""
+    packed = [facts.config.sizes.get(name) for name in ("kv_lora_rank", "qk_rope_head_dim")]
+    numbers = [number for number in packed if isinstance(number, int)]
+    return sum(numbers) if len(numbers) == 2 and facts.gguf is None else facts.config.head_dim
+
+
 def llama_cache_blocks(
     pair: JudgedPair, *, block: int, plain: list[str], sides: list[str]
 ) -> CheckOutcome:
@@ -559,7 +566,7 @@ def llama_cache_blocks(
     if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
         return not_applicable("no quantised cache")
     for side in sides:
-        size = needed(pair.model(side).config.head_dim, f"the {side}'s head size was not read")
+        size = needed(_key_length(pair.model(side)), f"the {side}'s head size was not read")
         if size % block:
             return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
     return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")
