@@ -65,8 +65,10 @@ class ArchitectureTensors(RuleRow, frozen=True):
     unfused: Names
     known: Names | None = None
     """Everything that a file may hold; None: not checked."""
-    biases: bool = True
-    """Whether a known tensor may come with a bias."""
+    biases: Names = ()
+    """Those of a layer that may come with a bias."""
+    fused: str | None = None
+    """First build that takes attn_qkv for the three of `unfused`."""
     unless: str | None = None
     """A hyperparameter whose presence means other tensors."""
 

@@ -141,7 +141,7 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
         return
     wanted = list(table.once)
     for layer in range(min(facts.config.layers or 0, 512)):
-        fused = f"blk.{layer}.attn_qkv.weight" in tensors
+        fused = build.has(table.fused) and f"blk.{layer}.attn_qkv.weight" in tensors
         names = table.per_layer + (() if fused else table.unfused)
         wanted += [f"blk.{layer}.{name}.weight" for name in names]
     for name in wanted:
@@ -162,8 +162,10 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
             build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
     if table.known is None:
         return
-    ends = "weight|bias|\\w*scale" if table.biases else "weight|\\w*scale"
-    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.({ends}))?")
+    known = re.compile(
+        rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|\w*scale))?"
+        rf"|blk\.\d+\.({'|'.join(table.biases or ('-',))})\.bias"
+    )
     for name in tensors:
         if known.fullmatch(name) is None:
             build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")
