@@ -42,6 +42,8 @@ class ArchitectureKinds(RuleRow, frozen=True):
     projectors: Names
     heads: Names
     rope_over_whole_head: Names
+    embedding_optional: Names
+    output_of_another_width: Names
 
 
 class TypedKeys(RuleRow, frozen=True):
@@ -63,6 +65,10 @@ class ArchitectureTensors(RuleRow, frozen=True):
     unfused: Names
     known: Names | None = None
     """Everything that a file may hold; None: not checked."""
+    biases: Names = ()
+    """Those of a layer that may come with a bias."""
+    fused: str | None = None
+    """First build that takes attn_qkv for the three of `unfused`."""
     unless: str | None = None
     """A hyperparameter whose presence means other tensors."""
 
@@ -107,12 +113,43 @@ class WrittenMtp(RuleRow, frozen=True):
     written: BuildByName
 
 
+class ConvertedClasses(KnownNames, frozen=True):
+    """Classes of config.json that the converter took later than their architecture."""
+
+    text_since: Text
+    """First build that goes by the class of the text part."""
+    root_first: Names
+    """Classes that it goes by even then."""
+    through_text: BuildByName
+    """Classes that it converts by their text part, from this build on."""
+
+
+class FormerArchitecture(RuleRow, frozen=True):
+    """What the converter wrote for a class before."""
+
+    until: Text
+    name: Text
+
+
+class AttentionAlone(RuleRow, frozen=True):
+    """What is written for a hybrid's class when no layer is recurrent."""
+
+    since: Text
+    dense: Text
+    experts: Text
+
+
 class LlamaConversion(RuleRow, frozen=True):
     """llamacpp-conversion.toml."""
 
     eagle3_layers: Text
     architectures: Mapping[str, Names]
+    classes: ConvertedClasses
+    formerly: Mapping[str, FormerArchitecture]
     with_experts: Mapping[str, str]
+    attention_alone: Mapping[str, AttentionAlone]
+    text_types: Mapping[str, str]
+    """Architectures that a class writes for one model_type of its text part only."""
     heads: Mapping[str, BuildByName]
     mtp: WrittenMtp
     asserts_size: Names

@@ -68,6 +68,8 @@ class ConfigFacts:
     """Of the language model; outer_type is the whole model's where it has several parts."""
     outer_type: str | None = None
     architectures: tuple[str, ...] | None = None
+    text_architectures: tuple[str, ...] | None = None
+    """Of a model with several parts: the classes that its language model's part names."""
     vocab_size: int | None = None
     """config.json vocab_size (text_config first), or the GGUF's number of tokens."""
     layers: int | None = None

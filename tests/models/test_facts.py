@@ -399,10 +399,13 @@ def test_a_number_of_mtp_layers_in_a_part_of_its_own(
 
 def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
     inner = {"vocab_size": 999, "model_type": "gemma3_text", "num_attention_heads": 8}
+    inner["architectures"] = ["InnerForCausalLM"]
     config = {"text_config": inner, "vision_config": {}, "model_type": "gemma3"}
     found = read(make.folder(tmp_path / "a", config=config)).config
     assert (found.vocab_size, found.model_type, found.heads) == (999, "gemma3_text", 8)
     assert found.multimodal is True
+    assert found.text_architectures == ("InnerForCausalLM",)
+    assert read(make.folder(tmp_path / "b", config={})).config.text_architectures is None
 
 
 def test_inspect_prints_text_json_and_markdown(run: Run) -> None:

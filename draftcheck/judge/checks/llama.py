@@ -29,6 +29,7 @@ from draftcheck.judge.llama.build import (
     LoadFailure,
     NotTold,
     converted_architecture,
+    converted_class,
     converted_head,
     reads_layers,
 )
@@ -510,14 +511,16 @@ def _mtp_written(pair: JudgedPair) -> CheckOutcome:
     if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
         return not_applicable("no folder of a model with MTP layers")
     table = pair.setup.tables["llamacpp-conversion"].mtp
-    names = draft.config.architectures
-    if not names:
-        return unknown("the class of the model was not read")
-    words = f"class {names[0]}"
-    if names[0] in table.left_out:
+    build = Build(pair.setup)
+    try:
+        name = needed(converted_class(draft, build), "the class of the model was not read")
+    except NotTold as doubt:
+        return unknown(str(doubt))
+    words = f"class {name}"
+    if name in table.left_out:
         return fail(words)
-    since = needed(table.written.get(names[0]), f"{words}: not in the rulebook's list")
-    return ok(words) if Build(pair.setup).has(since) else fail(f"{words}: from {since}")
+    since = needed(table.written.get(name), f"{words}: not in the rulebook's list")
+    return ok(words) if build.has(since) else fail(f"{words}: from {since}")
 
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
@@ -549,6 +552,13 @@ def llama_cache_type(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if kind in types else fail(words)
 
 
+def _key_length(facts: ModelFacts) -> int | None:
+    """attention.key_length; of a folder the one that the converter writes: MLA keys are packed."""
+    packed = [facts.config.sizes.get(name) for name in ("kv_lora_rank", "qk_rope_head_dim")]
+    numbers = [number for number in packed if isinstance(number, int)]
+    return sum(numbers) if len(numbers) == 2 and facts.gguf is None else facts.config.head_dim
+
+
 def llama_cache_blocks(
     pair: JudgedPair, *, block: int, plain: list[str], sides: list[str]
 ) -> CheckOutcome:
@@ -556,7 +566,7 @@ def llama_cache_blocks(
     if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
         return not_applicable("no quantised cache")
     for side in sides:
-        size = needed(pair.model(side).config.head_dim, f"the {side}'s head size was not read")
+        size = needed(_key_length(pair.model(side)), f"the {side}'s head size was not read")
         if size % block:
             return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
     return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")

@@ -101,19 +101,58 @@ class Build:
         return bytes(raw).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
 
-def converted_architecture(facts: ModelFacts, build: Build) -> str | None:
-    """The general.architecture that would be written; None where config.json names no class."""
-    names = facts.config.architectures
+def converted_class(facts: ModelFacts, build: Build) -> str | None:
+    """The class of config.json that the converter goes by; None where it names none."""
+    names, inner = facts.config.architectures, facts.config.text_architectures
     if not names:
         return None
-    if facts.role in build.conversion.heads:
-        return _head_architecture(facts, names[0], build)
-    for name, classes in build.conversion.architectures.items():
-        if names[0] in classes:
-            other = build.conversion.with_experts.get(name)
-            return str(other if other and facts.config.experts else name)
-    build.fail("not-convertible", f"the converter does not know the class {names[0]!r}")
+    table, root = build.conversion.classes, names[0]
+    if not inner or root in table.root_first or not build.has(table.text_since):
+        return root
+    listed = any(root in classes for classes in build.conversion.architectures.values())
+    since = table.through_text.get(root)
+    known = not build.before(root, table.since) if listed else since and build.has(since)
+    if not known:
+        raise NotTold(f"whether this build's converter takes the text part of class {root!r}")
+    return inner[0]
+
+
+def converted_architecture(facts: ModelFacts, build: Build) -> str | None:
+    """The general.architecture that would be written; None where config.json names no class."""
+    config, table = facts.config, build.conversion
+    if config.architectures and facts.role in table.heads:
+        return _head_architecture(facts, config.architectures[0], build)
+    called = converted_class(facts, build)
+    if called is None:
+        return None
+    later = {name for names in table.classes.since.values() for name in names}
+    later.update(name for names in table.classes.absent.values() for name in names)
+    if called in later and not build.knows(called, table.classes, "class"):
+        build.fail("not-convertible", f"this build's converter does not know the class {called!r}")
+    former = table.formerly.get(called)
+    if former is not None and not build.has(former.until):
+        return former.name
+    for name, classes in table.architectures.items():
+        if called in classes:
+            return _by_config(name, config, build)
+    build.fail("not-convertible", f"the converter does not know the class {called!r}")
     return None
+
+
+def _by_config(name: str, config: ConfigFacts, build: Build) -> str:
+    """The same class writes another architecture for some configs."""
+    table = build.conversion
+    alone = table.attention_alone.get(name)
+    if alone is not None and config.recurrent is False:
+        if not build.has(alone.since):
+            raise NotTold(
+                f"what this build's converter makes of {name} with attention layers alone"
+            )
+        return alone.experts if config.experts_used else alone.dense
+    if name in table.with_experts and config.experts:
+        return table.with_experts[name]
+    kind = config.model_type or ""
+    return table.text_types.get(f"{name} {kind}", name)
 
 
 def _head_architecture(facts: ModelFacts, name: str, build: Build) -> str:
@@ -121,6 +160,8 @@ def _head_architecture(facts: ModelFacts, name: str, build: Build) -> str:
     if since is None:
         build.fail("not-convertible", f"the converter does not know the class {name!r}")
     elif not build.has(since):
+        if any(name in names for names in build.conversion.classes.absent.values()):
+            build.knows(name, build.conversion.classes, "class")  # stops where nobody knows
         build.fail("not-convertible", f"the converter knows the class {name!r} from {since} on")
     head = facts.head
     if facts.role == "eagle3":

@@ -121,9 +121,11 @@ def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
         stored = keys.get(f"{arch}.vocab_size", ("", None))[1]
         if isinstance(stored, int) and stored != rows:
             build.fail("embedding-rows", f"{arch}.vocab_size is {stored:,} for {rows:,} tokens")
-    if "token_embd.weight" not in tensors:
+    name, kinds = build.string(keys, "general.architecture"), build.architectures.kinds
+    if "token_embd.weight" not in tensors and name not in kinds.embedding_optional:
         build.fail("no-weights", "tensor token_embd.weight is missing")
-    for name in ("token_embd.weight", "output.weight"):
+    other = name in kinds.output_of_another_width
+    for name in ("token_embd.weight",) if other else ("token_embd.weight", "output.weight"):
         shape = tensors[name].shape if name in tensors else ()
         if len(shape) == 2 and shape[0] != rows:
             build.fail("embedding-rows", f"{name} has {shape[0]:,} rows for {rows:,} tokens")
@@ -139,7 +141,7 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
         return
     wanted = list(table.once)
     for layer in range(min(facts.config.layers or 0, 512)):
-        fused = f"blk.{layer}.attn_qkv.weight" in tensors
+        fused = build.has(table.fused) and f"blk.{layer}.attn_qkv.weight" in tensors
         names = table.per_layer + (() if fused else table.unfused)
         wanted += [f"blk.{layer}.{name}.weight" for name in names]
     for name in wanted:
@@ -147,17 +149,23 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
             build.fail("missing-tensor", f"tensor {name} is missing")
     # Query and feed-forward widths follow from the keys; a missing key counts as 0.
     config = facts.config
+    query, inner = (config.heads or 0) * (config.head_dim or 0), config.feed_forward or 0
     expected = {
-        "blk.0.attn_q.weight": (config.heads or 0) * (config.head_dim or 0),
-        "blk.0.ffn_gate.weight": config.feed_forward or 0,
+        "blk.0.attn_q.weight": ("attention.head_count", query),
+        "blk.0.ffn_gate.weight": ("feed_forward_length", inner),
     }
-    for name, width in expected.items():
+    for name, (key, width) in expected.items():
+        if keys.get(f"{config.model_type}.{key}", ("",))[0].startswith("array"):
+            continue  # a width for each layer
         shape = tensors[name].shape if name in tensors else ()
         if len(shape) == 2 and shape[0] != width:
             build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
     if table.known is None:
         return
-    known = re.compile(rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|bias|\w*scale))?")
+    known = re.compile(
+        rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|\w*scale))?"
+        rf"|blk\.\d+\.({'|'.join(table.biases or ('-',))})\.bias"
+    )
     for name in tensors:
         if known.fullmatch(name) is None:
             build.fail("extra-tensor", f"tensor {name!r} is not one of this architecture's")

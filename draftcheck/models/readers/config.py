@@ -114,7 +114,6 @@ def from_dict(
     listed = [part.get(name) for name in ("layer_types", "layers_block_type", "block_types")]
     short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
     kinds = next((tuple(map(str, names)) for names in short), None)
-    classes = config.get("architectures")
     quant = config.get("quantization_config") or part.get("quantization_config")
     recurrent = None
     if model_type is not None:
@@ -125,9 +124,8 @@ def from_dict(
     return ConfigFacts(
         model_type=model_type,
         outer_type=text(config.get("model_type")),
-        architectures=tuple(name for name in classes if isinstance(name, str))
-        if isinstance(classes, list)
-        else None,
+        architectures=_classes(config),
+        text_architectures=None if part is config else _classes(part),
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
         layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
@@ -162,6 +160,13 @@ def from_dict(
         sizes={name: _kept(both[name]) for name in SIZES if name in both},  # null ones, too
         origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
     )
+
+
+def _classes(part: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = part.get("architectures")
+    if not isinstance(names, list):
+        return None
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _vocab_size(part: Mapping[str, Any], where: str) -> int | None:
