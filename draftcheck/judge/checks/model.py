@@ -85,8 +85,8 @@ def draft_context(
     that differs; first: names in config.json that count before the usual one; unstated: what a
     config without a length comes to; served_at_most: where no context is asked for;
     target_quantized: only asked of such targets; yarn_named: versions that name the original length
-    of yarn themselves; by_layer: types whose scaling these versions keep by the kind of layer, where
-    it does not count.
+    of yarn themselves; by_layer: types whose scaling these versions keep by the kind of layer: it
+    does not count there.
     """
     if target_quantized is not None:
         needed(pair.target.config.model_type, "the target's config was not read")
