@@ -321,6 +321,33 @@ def test_an_ordinary_model_is_no_head(target: Path, run: Run) -> None:
         assert rule in findings(entry) and entry["verdict"] == "incompatible"
 
 
+@pytest.mark.parametrize(
+    ("architecture", "said"),
+    [
+        ("LlamaForCausalLMEagle3", {"SGL104", "SGL122", "SGL123"}),
+        ("Eagle3Qwen3ForCausalLM", {"SGL135"}),
+        ("LlamaForCausalLM", {"SGL134"}),
+    ],
+)
+def test_only_the_class_that_is_built_is_asked(
+    architecture: str, said: set[str], tmp_path: Path, target: Path, run: Run
+) -> None:
+    """SGLang stops at a class that it does not have, or builds another one: no fc is compared."""
+    layers = {"eagle_aux_hidden_state_layer_ids": [1, 2, 3, 4]}
+    weights = {**tensors(), "fc.weight": ("BF16", [64, 256])}
+    changes = {"architectures": [architecture], "num_hidden_layers": 2, "eagle_config": layers}
+    path = head(tmp_path / "other", weights=weights, **changes)
+    options = ("--engine", "sglang@0.5.11", "--method", "EAGLE3", "--format", "json")
+    found = set(findings(run("pair", target, path, *options).engine("sglang")))
+    assert found & {"SGL104", "SGL122", "SGL123", "SGL134", "SGL135"} == said
+
+
+def test_an_ordinary_llama_is_no_head_of_another_name(target: Path, run: Run) -> None:
+    options = ("--engine", "sglang", "--method", "EAGLE", "--format", "json")
+    found = findings(run("pair", target, target, *options).engine("sglang"))
+    assert "SGL103" in found and "SGL134" not in found
+
+
 def test_versions_before_the_method(target: Path, run: Run) -> None:
     path = head(target.parent / "head")
     ran = run("pair", target, path, "--engine", "vllm@0.8.4", "--format", "json")

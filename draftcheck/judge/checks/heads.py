@@ -163,6 +163,7 @@ def head_aux_count(
     exactly: int,
     counted_in: str | None = None,
     unless_layers: str | None = None,
+    classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
     counted_classes: list[str] | None = None,
     by_fc: bool = False,
@@ -171,9 +172,10 @@ def head_aux_count(
 
     counted_in: lists in this part of the config are counted, and so is a stated number;
     unless_layers, counted_classes: speculators heads of such layers, and heads of such classes,
-    are counted wherever the list stands; unless_classes: heads of these count in a way of their
-    own; by_fc: a head whose fc.weight takes that many is fine.
+    are counted wherever the list stands; classes: only heads of these; unless_classes: heads of
+    these count in a way of their own; by_fc: a head whose fc.weight takes that many is fine.
     """
+    _only_of(pair, classes)
     _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
     own = unless_layers is not None and head.layer_type == unless_layers
@@ -279,6 +281,15 @@ def _not_of(pair: JudgedPair, classes: list[str]) -> None:
         raise Settled(not_applicable(f"the draft's architecture is {name}"))
 
 
+def _only_of(pair: JudgedPair, classes: list[str] | None) -> None:
+    """Settle a check that holds for heads of these classes only."""
+    if classes is None:
+        return
+    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    if name not in classes:
+        raise Settled(not_applicable(f"the draft's architecture is {name}"))
+
+
 def head_layer_count(
     pair: JudgedPair, *, at_most: int, classes: list[str] | None = None
 ) -> CheckOutcome:
@@ -286,9 +297,7 @@ def head_layer_count(
 
     classes: only heads of these classes.
     """
-    names = pair.drafter.config.architectures
-    if classes is not None and needed(names, "architecture was not read")[0] not in classes:
-        return not_applicable(f"the draft's architecture is {(names or ('',))[0]}")
+    _only_of(pair, classes)
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
     words = f"the head has {layers} layers"
     return fail(words) if layers > at_most else ok(words)
@@ -301,6 +310,7 @@ def head_fc(
     always: int = 0,
     counted_in: str | None = None,
     or_usual: bool = False,
+    classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
@@ -308,8 +318,9 @@ def head_fc(
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
     or_usual: a list may stand where it is not counted, and then the usual number is built;
-    unless_classes: heads of these classes are built in a way of their own.
+    classes: only heads of these; unless_classes: these are built in a way of their own.
     """
+    _only_of(pair, classes)
     _not_of(pair, unless_classes or [])
     head = head_of(pair)
     if head.fc_in is None or head.fc_out is None:

@@ -110,7 +110,7 @@ def target_architecture_in(
     """Fail for architectures known to be unable in every version read; unknown for others.
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
-    these; without one it may run them by another one; last_states: in these versions a head that
+    these; without one it is not this that stops them; last_states: in these versions a head that
     reads the last states alone does not ask it either.
     """
     if pair.drafter.role in (heads or ()):
@@ -120,12 +120,12 @@ def target_architecture_in(
     if alone and last_states is not None and in_window(last_states, pair.setup):
         return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
-    if seen.outcome is not Outcome.FAIL or name in unable:
+    if seen.outcome is not Outcome.FAIL:
         return seen
-    if name in able:
-        words = f"{seen.saw}: from {able[name]}"
-        if name in (registered or {}) and not is_listed(name, registered or {}, pair.setup):
-            return unknown(f"{words}; this version has no class of that name")
+    words = f"{seen.saw}: from {able[name]}" if name in able else seen.saw
+    if name in (registered or {}) and not is_listed(name, registered or {}, pair.setup):
+        return unknown(f"{words}; this version has no class of that name")
+    if name in able or name in unable:
         return fail(words)
     return unknown(f"{seen.saw}: not in the rulebook's list")
 
@@ -226,14 +226,21 @@ def type_listed(
     with_mtp_layers: dict[str, str] | None = None,
     whole: bool = False,
     backends: dict[str, str] | None = None,
+    heads_only: bool = False,
+    unless_drafts: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
     containing: the name as a part of model_type; with_mtp_layers: only where such layers are;
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
-    another backend, whose list is not known here.
+    another backend, whose list is not known here; heads_only: a whole model as the draft is another
+    rule's matter; unless_drafts: with drafts of these types it runs.
     """
+    if heads_only and pair.drafter.role in ("full", "encoder"):
+        return not_applicable(f"the draft is no head: {pair.drafter.role}")
+    if unless_drafts and whole_type(pair.drafter.config) in unless_drafts:
+        return ok(f"the draft's model_type is {whole_type(pair.drafter.config)}")
     backend = next((b for b in backends or {} if is_listed(b, backends or {}, pair.setup)), None)
     config = pair.model(side).config
     if config.model_type is None and config.architectures is None:

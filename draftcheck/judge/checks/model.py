@@ -77,6 +77,7 @@ def draft_context(
     served_at_most: int | None = None,
     target_quantized: str | None = None,
     yarn_named: str | None = None,
+    by_layer: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -85,7 +86,8 @@ def draft_context(
     that differs; first: names in config.json that count before the usual one; unstated: what a
     config without a length comes to; served_at_most: where no context is asked for;
     target_quantized: only asked of such targets; yarn_named: versions that name the original length
-    of yarn themselves.
+    of yarn themselves; by_layer: types whose scaling these versions keep by the kind of layer: it
+    does not count there.
     """
     if target_quantized is not None:
         needed(pair.target.config.model_type, "the target's config was not read")
@@ -93,11 +95,16 @@ def draft_context(
             return not_applicable(f"target quant_method is {name or 'none'}")
     unread = "a context length was not read"
     yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
-    draft = needed(_window(pair.drafter, rope, first, unstated, yarn), unread)
+
+    def window(facts: ModelFacts, rope: str) -> int | None:
+        layered = is_listed(facts.config.model_type, by_layer or {}, pair.setup)
+        return _window(facts, "plain" if layered else rope, first, unstated, yarn)
+
+    draft = needed(window(pair.drafter, rope), unread)
     if asked := pair.setup.context:
         words = f"draft {draft:,} tokens, served {asked:,} (--context)"
         return fail(words) if draft < asked else ok(words)
-    served = needed(_window(pair.target, target_rope or rope, first, unstated, yarn), unread)
+    served = needed(window(pair.target, target_rope or rope), unread)
     where = "the target's own window"
     if served_at_most is not None and served > served_at_most:
         served, where = served_at_most, "unless more is asked for"
