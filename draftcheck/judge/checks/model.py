@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftcheck.judge.checks.listed import (
+    among_classes,
     in_window,
     is_listed,
     quant_method,
@@ -152,15 +153,20 @@ def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
     return fail(f"{side} is multimodal") if multimodal else ok(f"{side} is text only")
 
 
-def one_kind_of_cache(pair: JudgedPair, *, mixed: list[str], latent: str) -> CheckOutcome:
+def one_kind_of_cache(
+    pair: JudgedPair, *, mixed: list[str], latent: str, recurrent: str
+) -> CheckOutcome:
     """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
 
     mixed: model types that do so without listing their layers; latent: versions in which such a
-    draft may share one cache beside a target with latent attention. A target that mixes kinds may
-    split any draft: that depends on counts, sizes and the backend.
+    draft may share one cache beside a target with latent attention; recurrent: in others a draft
+    with a recurrent state does not get that far. A target that mixes kinds may split any draft:
+    that depends on counts, sizes and the backend.
     """
     draft, target = pair.drafter.config, pair.target.config
     needed(draft.model_type, "the draft's layers were not read")
+    if draft.recurrent and not in_window(recurrent, pair.setup):
+        return ok("another rule speaks of drafts with recurrent layers")
     if kinds := _mixed_kinds(draft, mixed):
         words = f"the draft mixes layers: {kinds}"
         if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
@@ -488,12 +494,19 @@ def folder_head_is_needed(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if promised else ok(words)
 
 
-def name_picks_method(pair: JudgedPair, *, words: dict[str, str]) -> CheckOutcome:
+def name_picks_method(
+    pair: JudgedPair,
+    *,
+    words: dict[str, str],
+    classes: dict[str, str] | None = None,
+    unless_classes: dict[str, str] | None = None,
+) -> CheckOutcome:
     """Fail when the draft's path or id contains a word by which this version picks a method.
 
     The target's own name counts where it drafts for itself. Table: word -> "since" or
-    "since until".
+    "since until". classes, unless_classes: only drafts of these, or only the others.
     """
+    among_classes(pair, classes, unless_classes)
     called = pair.drafter.called
     for word in words:
         if word in called.lower() and is_listed(word, words, pair.setup):
