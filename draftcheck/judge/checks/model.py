@@ -403,11 +403,25 @@ def keeps_recurrent_state(
     return fail(words) if read is None or whole_type(config) in read else unknown(words)
 
 
-def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
-    """Unknown when the target keeps a recurrent state: what follows from it was not found out."""
-    if not pair.target.config.recurrent:
+def target_recurrent_not_read(
+    pair: JudgedPair, *, kinds: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Unknown when the target keeps a recurrent state: what follows from it was not found out.
+
+    kinds: model types of text parts whose state these versions are known to handle.
+    """
+    config = pair.target.config
+    if not config.recurrent or is_listed(config.model_type, kinds or {}, pair.setup):
+        return not_applicable("no recurrent layers seen, or of a kind that was read")
+    return unknown(f"the target has recurrent layers, model_type {config.model_type}")
+
+
+def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
+    """Unknown when the draft keeps a recurrent state: what follows from it was not found out."""
+    config = pair.drafter.config
+    if not config.recurrent:
         return not_applicable("no recurrent layers seen")
-    return unknown("the target has recurrent layers")
+    return unknown(f"the draft has recurrent layers, model_type {config.model_type}")
 
 
 # ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
