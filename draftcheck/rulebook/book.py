@@ -57,6 +57,8 @@ class Rule(RuleWords, frozen=True):
     since: str | None = None
     until: str | None = None
     engine_says: str | None = None
+    changes_method: bool = False
+    """Where it fails, another method is taken: later rows that name this one do not hold."""
 
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):

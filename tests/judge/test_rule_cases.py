@@ -41,6 +41,7 @@ ONLY_UNKNOWN = {
     "llama_load_is_known": "says that the facts suffice or not; nothing can fail",
     "pipeline_not_read": "what the engine does with stages was not found out",
     "target_recurrent_not_read": "what the engine does with such layers was not found out",
+    "draft_recurrent_not_read": "what the engine does with such layers was not found out",
     "recurrent_not_read": "what the engine does with such layers was not found out",
     "target_type_told": "a list that is not all there is",
     "draft_kind_not_read": "what the engine does with such drafts was not found out",

@@ -11,6 +11,7 @@ import pytest
 
 from tests import make
 from tests.conftest import Ran, Run
+from tests.judge.rule_cases import cases_of
 
 LLAMA2 = {
     "vocab_size": 32000,
@@ -253,3 +254,11 @@ def test_granite_4_may_have_attention_layers_alone(
     asked = ("--engine", "vllm@0.16.0", "--method", "ngram", "--format", "json")
     [verdict] = json.loads(run("pair", target, *asked).out)["engines"]
     assert {f["outcome"] for f in verdict["findings"] if f["rule"] == "VLL020"} == {outcome}
+
+
+def test_rows_of_a_method_are_not_asked_after_one_that_changes_it() -> None:
+    """A Qwen3.5 draft becomes an MTP head: what draft_model says to M-RoPE is never said."""
+    (case,) = (c for c in cases_of("VLL006") if "qwen3-5-whole-model" in c.name)
+    asked = {finding.rule for finding in case.verdict.findings}
+    assert {"VLL006", "VLL012"} <= asked  # the second holds for every method
+    assert not asked & {"VLL003", "VLL016"}

@@ -13,7 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from draftcheck.judge.checks.hardware import capability
-from draftcheck.judge.checks.listed import in_window, is_listed, quant_method, whole_type
+from draftcheck.judge.checks.listed import (
+    among_classes,
+    in_window,
+    is_listed,
+    quant_method,
+    whole_type,
+)
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
     Settled,
@@ -72,15 +78,19 @@ def head_kind_in(
     unread_form: str = "",
     unread_classes: list[str] | None = None,
     unread_below: int = 0,
+    classes: dict[str, str] | None = None,
+    unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft is not a head of one of these kinds.
 
     inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark; fails:
     only these do, of others it is not known what happens, nor of heads in the form unread_form and
     of unread_classes, nor on GPUs below unread_below; or_types: whole models of these types hold
-    such a head.
+    such a head; classes, unless_classes: only drafts of these classes in these versions, or only
+    the others.
     """
     applies(pair.draft, "the target drafts for itself")
+    among_classes(pair, classes, unless_classes)
     role, head = needed(pair.drafter.role, UNTOLD), pair.drafter.head
     if role == "full" and head is not None:
         held = {"mtp": head.mtp_promised or head.mtp_present, "dspark": head.markov_rank}

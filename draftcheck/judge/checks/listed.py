@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from draftcheck import versions
 from draftcheck.judge.checks.outcomes import (
+    Settled,
     applies,
     fail,
     needed,
@@ -49,6 +50,16 @@ def quant_method(facts: ModelFacts) -> str:
 
 def _architecture(config: ConfigFacts) -> str | None:
     return (config.architectures or (None,))[0]
+
+
+def among_classes(
+    pair: JudgedPair, classes: dict[str, str] | None, unless_classes: dict[str, str] | None
+) -> None:
+    """Settle a check that holds for drafts of these classes only, or only for the others."""
+    name = _architecture(pair.drafter.config)
+    wanted = classes is None or is_listed(name, classes, pair.setup)
+    if not wanted or is_listed(name, unless_classes or {}, pair.setup):
+        raise Settled(not_applicable(f"another rule speaks of drafts of class {name}"))
 
 
 def _among(side: str, fact: str, name: str | None, known: list[str]) -> CheckOutcome:

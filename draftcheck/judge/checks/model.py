@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from draftcheck.judge.checks import heads
 from draftcheck.judge.checks.listed import (
+    among_classes,
     in_window,
     is_listed,
     quant_method,
@@ -160,15 +161,20 @@ def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
     return fail(f"{side} is multimodal") if multimodal else ok(f"{side} is text only")
 
 
-def one_kind_of_cache(pair: JudgedPair, *, mixed: list[str], latent: str) -> CheckOutcome:
+def one_kind_of_cache(
+    pair: JudgedPair, *, mixed: list[str], latent: str, recurrent: str
+) -> CheckOutcome:
     """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
 
     mixed: model types that do so without listing their layers; latent: versions in which such a
-    draft may share one cache beside a target with latent attention. A target that mixes kinds may
-    split any draft: that depends on counts, sizes and the backend.
+    draft may share one cache beside a target with latent attention; recurrent: in others a draft
+    with a recurrent state does not get that far. A target that mixes kinds may split any draft:
+    that depends on counts, sizes and the backend.
     """
     draft, target = pair.drafter.config, pair.target.config
     needed(draft.model_type, "the draft's layers were not read")
+    if draft.recurrent and not in_window(recurrent, pair.setup):
+        return ok("another rule speaks of drafts with recurrent layers")
     if kinds := _mixed_kinds(draft, mixed):
         words = f"the draft mixes layers: {kinds}"
         if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
@@ -405,11 +411,25 @@ def keeps_recurrent_state(
     return fail(words) if read is None or whole_type(config) in read else unknown(words)
 
 
-def target_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
-    """Unknown when the target keeps a recurrent state: what follows from it was not found out."""
-    if not pair.target.config.recurrent:
+def target_recurrent_not_read(
+    pair: JudgedPair, *, kinds: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Unknown when the target keeps a recurrent state: what follows from it was not found out.
+
+    kinds: model types of text parts whose state these versions are known to handle.
+    """
+    config = pair.target.config
+    if not config.recurrent or is_listed(config.model_type, kinds or {}, pair.setup):
+        return not_applicable("no recurrent layers seen, or of a kind that was read")
+    return unknown(f"the target has recurrent layers, model_type {config.model_type}")
+
+
+def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
+    """Unknown when the draft keeps a recurrent state: what follows from it was not found out."""
+    config = pair.drafter.config
+    if not config.recurrent:
         return not_applicable("no recurrent layers seen")
-    return unknown("the target has recurrent layers")
+    return unknown(f"the draft has recurrent layers, model_type {config.model_type}")
 
 
 # ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
@@ -496,12 +516,19 @@ def folder_head_is_needed(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if promised else ok(words)
 
 
-def name_picks_method(pair: JudgedPair, *, words: dict[str, str]) -> CheckOutcome:
+def name_picks_method(
+    pair: JudgedPair,
+    *,
+    words: dict[str, str],
+    classes: dict[str, str] | None = None,
+    unless_classes: dict[str, str] | None = None,
+) -> CheckOutcome:
     """Fail when the draft's path or id contains a word by which this version picks a method.
 
     The target's own name counts where it drafts for itself. Table: word -> "since" or
-    "since until".
+    "since until". classes, unless_classes: only drafts of these, or only the others.
     """
+    among_classes(pair, classes, unless_classes)
     called = pair.drafter.called
     for word in words:
         if word in called.lower() and is_listed(word, words, pair.setup):
