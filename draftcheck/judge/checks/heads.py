@@ -651,9 +651,14 @@ def omni_draft(
     return ok(f"a {architecture} of this width")
 
 
-def omni_draft_tokens(pair: JudgedPair, *, targets: list[str]) -> CheckOutcome:
-    """Fail when such a target is asked for another number of tokens than the block has."""
+def omni_draft_tokens(pair: JudgedPair, *, targets: list[str], architecture: str) -> CheckOutcome:
+    """Fail when such a target is asked for another number of tokens than the block has.
+
+    A drafter of another class is refused before that.
+    """
     _only_for(pair, targets)
+    if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
+        return ok(f"the draft is no {architecture}: another rule says it")
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
     size = needed(head.block_size, BLOCK_UNREAD)
     words = f"{tokens} draft tokens, block size {size}"
