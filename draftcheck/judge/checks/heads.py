@@ -1032,27 +1032,36 @@ def own_layers_divide(
     table: str | None = None,
     one_token: bool = False,
     types: list[str] | None = None,
+    unless_types: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
-    at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
-    number the engine fixes, or does not ask for where the config states none. one_token: only the
-    families that draft one token, however many layers there are; otherwise only the others. types:
-    only models of these types.
+    at_most: no more tokens than layers; otherwise more only in multiples. table: families that this
+    version builds such layers for, whose number it fixes, or does not ask for where the config
+    states none; others are refused before. one_token: only the families that draft one token,
+    however many layers there are; otherwise only the others. types, unless_types: only models of
+    these types, or of others.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
     name = whole_type(pair.drafter.config)
     if types is not None and needed(name, "model_type was not read") not in types:
         return not_applicable(f"model_type is {name}")
+    if name in (unless_types or ()):
+        return ok(f"model_type is {name}: another rule says it")
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
-        single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)
+        rows = pair.setup.tables[table]
+        single = is_listed(name, rows.one_token, pair.setup)
         if single is not one_token:
-            return not_applicable(f"model_type is {whole_type(config)}")
+            return not_applicable(f"model_type is {name}")
+        listed = any(_listed(config, pair.setup, table))
+        built = listed or is_listed(name, rows.ready, pair.setup)
+        if name is not None and (not built or (single and layers is None)):
+            return ok(f"model_type is {name}: another rule says that no such layers are built")
         if _number_unseen(config, pair.setup, table):
             layers = None
         layers = 1 if single else _fixed_layers(config, pair.setup, table) or layers
-        if layers is None and next(_listed(config, pair.setup, table), None):
+        if layers is None and listed:
             return ok(f"{tokens} draft tokens, no number of MTP layers stated where it is read")
     layers = needed(layers, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"
