@@ -458,10 +458,17 @@ def head_layers_elsewhere(
     return fail(f"{words}, as {head.aux_key}" if head.aux_place == place else words)
 
 
-def head_form_is_not(pair: JudgedPair, *, form: str) -> CheckOutcome:
-    """Fail when the head is stored in this form."""
-    found = needed(head_of(pair).form, FORM_UNREAD)
-    return fail(f"the head is in the {form} format") if found == form else ok(found)
+def head_form_is_not(
+    pair: JudgedPair, *, form: str, kinds: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when the head is stored in this form; kinds: and this version reads such a head in it."""
+    head = head_of(pair)
+    found = needed(head.form, FORM_UNREAD)
+    if found != form:
+        return ok(found)
+    if kinds is not None and not is_listed(head.kind, kinds, pair.setup):
+        return ok(f"{form} format, kind {head.kind}: another rule says it")
+    return fail(f"the head is in the {form} format")
 
 
 def head_form_known(pair: JudgedPair, *, form: str, kinds: dict[str, str]) -> CheckOutcome:
