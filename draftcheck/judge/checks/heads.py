@@ -222,9 +222,12 @@ def head_layers_in_range(
     return fail(words)
 
 
-def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
+def head_architecture_known(
+    pair: JudgedPair, *, known: dict[str, str], table: str | None = None
+) -> CheckOutcome:
     """Fail when the head's class came with a later version; unknown for classes that nobody listed.
 
+    table: configs that get the class of MTP layers in its place, which is known for no head.
     A speculators head names no class of an engine: head_form_known is asked about it.
     """
     head = head_of(pair)
@@ -232,6 +235,8 @@ def head_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Check
         return not_applicable("the speculators format names no class")
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
     words = f"the draft's architecture is {name}"
+    if table is not None and (why := next(_listed(pair.drafter.config, pair.setup, table), None)):
+        return fail(f"the draft's {why}: it gets the class of MTP layers")
     if name not in known:
         return unknown(f"{words}, which is not in the list")
     return (
