@@ -153,16 +153,22 @@ def head_aux_count(
     unless_classes: list[str] | None = None,
     counted_classes: list[str] | None = None,
     by_fc: bool = False,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
     counted_in: lists in this part of the config are counted, and so is a stated number;
     unless_layers, counted_classes: speculators heads of such layers, and heads of such classes,
     are counted wherever the list stands; unless_classes: heads of these count in a way of their
-    own; by_fc: a head whose fc.weight takes that many is fine.
+    own; by_fc: a head whose fc.weight takes that many is fine; last_states: the versions that know
+    a head which reads the last states alone.
     """
     _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
+    if last_states is not None and head.use_aux_hidden_state is False:
+        words = "the head reads the last states alone"
+        known = in_window(last_states, pair.setup)
+        return ok(words) if known else unknown(f"{words}, which is known from {last_states} on")
     own = unless_layers is not None and head.layer_type == unless_layers
     own = own or _is_class(pair.drafter, counted_classes or [])
     stated = head.aux_number is not None and head.form != "speculators"
@@ -290,16 +296,21 @@ def head_fc(
     counted_in: str | None = None,
     or_usual: bool = False,
     unless_classes: list[str] | None = None,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
     or_usual: a list may stand where it is not counted, and then the usual number is built;
-    unless_classes: heads of these classes are built in a way of their own.
+    unless_classes: heads of these classes are built in a way of their own; last_states: in these
+    versions a head that reads the last states alone is built without fc.
     """
     _not_of(pair, unless_classes or [])
     head = head_of(pair)
+    alone = last_states is not None and in_window(last_states, pair.setup)
+    if alone and head.use_aux_hidden_state is False:
+        return ok("the head reads the last states alone: no fc is built")
     if head.fc_in is None or head.fc_out is None:
         listed = pair.drafter.weights.tensors is not None
         return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
