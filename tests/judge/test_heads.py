@@ -198,6 +198,8 @@ MTP_NAMES = [
     (["model.layers.2.eh_proj.weight"], 1),
     (["mtp.layers.0.mlp.up_proj.weight", "mtp.fc.weight"], 1),
     (["model.mtp_layers.0.a.weight", "model.mtp_layers.1.a.weight"], 2),
+    (["mtp.0.e_proj.weight", "mtp.0.attn.wq_a.weight"], 1),  # DeepSeek V4
+    (["mtp.0.main_proj.weight", "mtp.0.attn.wq_a.weight"], None),  # its DSpark stages
     ([], 0),
     (["mtp.fc.weight"], None),
     (["model.mtp_emb_norm.weight"], None),

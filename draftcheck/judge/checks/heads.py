@@ -177,17 +177,23 @@ def head_aux_count(
     unless_classes: list[str] | None = None,
     counted_classes: list[str] | None = None,
     by_fc: bool = False,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
     counted_in: lists in this part of the config are counted, and so is a stated number;
     unless_layers, counted_classes: speculators heads of such layers, and heads of such classes,
     are counted wherever the list stands; classes: only heads of these; unless_classes: heads of
-    these count in a way of their own; by_fc: a head whose fc.weight takes that many is fine.
+    these count in a way of their own; by_fc: a head whose fc.weight takes that many is fine;
+    last_states: the versions that know a head which reads the last states alone.
     """
     _only_of(pair, classes)
     _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
+    if last_states is not None and head.use_aux_hidden_state is False:
+        words = "the head reads the last states alone"
+        known = in_window(last_states, pair.setup)
+        return ok(words) if known else unknown(f"{words}, which is known from {last_states} on")
     own = unless_layers is not None and head.layer_type == unless_layers
     own = own or _is_class(pair.drafter, counted_classes or [])
     stated = head.aux_number is not None and head.form != "speculators"
@@ -248,10 +254,11 @@ def head_layers_in_range(
 
 
 def head_architecture_known(
-    pair: JudgedPair, *, known: dict[str, str], unread_below: int = 0
+    pair: JudgedPair, *, known: dict[str, str], table: str | None = None, unread_below: int = 0
 ) -> CheckOutcome:
     """Fail when the head's class came with a later version; unknown for classes that nobody listed.
 
+    table: configs that get the class of MTP layers in its place, which is known for no head.
     A speculators head names no class of an engine: head_form_known is asked about it.
     unread_below: nor is it known on older GPUs.
     """
@@ -260,6 +267,8 @@ def head_architecture_known(
         return not_applicable("the speculators format names no class")
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
     words = f"the draft's architecture is {name}"
+    if table is not None and (why := next(_listed(pair.drafter.config, pair.setup, table), None)):
+        return fail(f"the draft's {why}: it gets the class of MTP layers")
     if name not in known:
         return unknown(f"{words}, which is not in the list")
     if is_listed(name, known, pair.setup):
@@ -322,17 +331,26 @@ def head_fc(
     or_usual: bool = False,
     classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
+    last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
 
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
     or_usual: a list may stand where it is not counted, and then the usual number is built;
+<<<<<<< HEAD
     classes: only heads of these; unless_classes: these are built in a way of their own.
+=======
+    unless_classes: heads of these classes are built in a way of their own; last_states: in these
+    versions a head that reads the last states alone is built without fc.
+>>>>>>> kv2
     """
     _only_of(pair, classes)
     _not_of(pair, unless_classes or [])
     head = head_of(pair)
+    alone = last_states is not None and in_window(last_states, pair.setup)
+    if alone and head.use_aux_hidden_state is False:
+        return ok("the head reads the last states alone: no fc is built")
     if head.fc_in is None or head.fc_out is None:
         listed = pair.drafter.weights.tensors is not None
         return not_applicable("no fc.weight") if listed else unknown("fc.weight was not read")
@@ -521,10 +539,17 @@ def head_layers_elsewhere(
     return fail(f"{words}, as {head.aux_key}" if head.aux_place == place else words)
 
 
-def head_form_is_not(pair: JudgedPair, *, form: str) -> CheckOutcome:
-    """Fail when the head is stored in this form."""
-    found = needed(head_of(pair).form, FORM_UNREAD)
-    return fail(f"the head is in the {form} format") if found == form else ok(found)
+def head_form_is_not(
+    pair: JudgedPair, *, form: str, kinds: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when the head is stored in this form; kinds: and this version reads such a head in it."""
+    head = head_of(pair)
+    found = needed(head.form, FORM_UNREAD)
+    if found != form:
+        return ok(found)
+    if kinds is not None and not is_listed(head.kind, kinds, pair.setup):
+        return ok(f"{form} format, kind {head.kind}: another rule says it")
+    return fail(f"the head is in the {form} format")
 
 
 def head_form_known(pair: JudgedPair, *, form: str, kinds: dict[str, str]) -> CheckOutcome:
@@ -714,9 +739,14 @@ def omni_draft(
     return ok(f"a {architecture} of this width")
 
 
-def omni_draft_tokens(pair: JudgedPair, *, targets: list[str]) -> CheckOutcome:
-    """Fail when such a target is asked for another number of tokens than the block has."""
+def omni_draft_tokens(pair: JudgedPair, *, targets: list[str], architecture: str) -> CheckOutcome:
+    """Fail when such a target is asked for another number of tokens than the block has.
+
+    A drafter of another class is refused before that.
+    """
     _only_for(pair, targets)
+    if architecture not in needed(pair.drafter.config.architectures, "architecture was not read"):
+        return ok(f"the draft is no {architecture}: another rule says it")
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)
     size = needed(head.block_size, BLOCK_UNREAD)
     words = f"{tokens} draft tokens, block size {size}"
@@ -1090,27 +1120,36 @@ def own_layers_divide(
     table: str | None = None,
     one_token: bool = False,
     types: list[str] | None = None,
+    unless_types: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft length does not go with the number of MTP layers.
 
-    at_most: no more tokens than layers; otherwise more only in multiples. table: families whose
-    number the engine fixes, or does not ask for where the config states none. one_token: only the
-    families that draft one token, however many layers there are; otherwise only the others. types:
-    only models of these types.
+    at_most: no more tokens than layers; otherwise more only in multiples. table: families that this
+    version builds such layers for, whose number it fixes, or does not ask for where the config
+    states none; others are refused before. one_token: only the families that draft one token,
+    however many layers there are; otherwise only the others. types, unless_types: only models of
+    these types, or of others.
     """
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), pair.drafter.head
     name = whole_type(pair.drafter.config)
     if types is not None and needed(name, "model_type was not read") not in types:
         return not_applicable(f"model_type is {name}")
+    if name in (unless_types or ()):
+        return ok(f"model_type is {name}: another rule says it")
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
-        single = is_listed(whole_type(config), pair.setup.tables[table].one_token, pair.setup)
+        rows = pair.setup.tables[table]
+        single = is_listed(name, rows.one_token, pair.setup)
         if single is not one_token:
-            return not_applicable(f"model_type is {whole_type(config)}")
+            return not_applicable(f"model_type is {name}")
+        listed = any(_listed(config, pair.setup, table))
+        built = listed or is_listed(name, rows.ready, pair.setup)
+        if name is not None and (not built or (single and layers is None)):
+            return ok(f"model_type is {name}: another rule says that no such layers are built")
         if _number_unseen(config, pair.setup, table):
             layers = None
         layers = 1 if single else _fixed_layers(config, pair.setup, table) or layers
-        if layers is None and next(_listed(config, pair.setup, table), None):
+        if layers is None and listed:
             return ok(f"{tokens} draft tokens, no number of MTP layers stated where it is read")
     layers = needed(layers, "the number of MTP layers was not read")
     words = f"{tokens} draft tokens, {layers} MTP layers"

@@ -63,6 +63,8 @@ FC = ("fc.weight", "model.fc.weight")
 LM_HEAD = ("lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight")
 LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.(\d{1,6})\.")
 MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+")
+# DeepSeek V4's; its DSpark stages have the same name, without these tensors.
+PLAIN_MTP = re.compile(r"(?:.+\.)?mtp\.(\d{1,6})\.(?:e_proj|h_proj|enorm|hnorm)\..+")
 NEXTN = re.compile(r"blk\.(\d{1,6})\.nextn\..+")
 SIGNS = ("mtp", "nextn", "eh_proj", "enorm")
 IdTable = tuple[str, bool | None, int | None]
@@ -343,7 +345,8 @@ def mtp_layers(tensors: Mapping[str, Tensor] | None, layers: int | None) -> int 
     """Multi-token-prediction layers among the names; None where no known spelling tells."""
     if tensors is None:
         return None
-    found = {match[1] for name in tensors if (match := MTP.fullmatch(name) or NEXTN.match(name))}
+    spellings = (MTP, PLAIN_MTP, NEXTN)
+    found = {m[1] for name in tensors for way in spellings if (m := way.match(name))}
     if layers is not None:
         numbers = (int(match[1]) for name in tensors if (match := LAYER.match(name)))
         found |= {f"layer {number}" for number in numbers if number >= layers}
