@@ -17,6 +17,7 @@ from draftcheck.models.refs import parse
 from draftcheck.values.facts import HeadFacts
 from tests import make
 from tests.conftest import FIXTURES, Run
+from tests.judge.rule_cases import cases_of, finding
 
 ROWS = 260
 OWN = 20
@@ -516,7 +517,7 @@ GGUF_FAULTS: list[tuple[str, dict[str, tuple[str, Any]], str, str]] = [
     ("eagle3", {"target_layers": ("array[int32]", [0, 1, 2])}, "LCP203", "crashes"),
     ("eagle3", {"target_layers": ("string", "no")}, "LCP212", "refuses"),
     ("eagle3", {"target_hidden_size": ("uint32", 64)}, "LCP205", "refuses"),
-    ("dflash", {"embedding_length": ("uint32", 64)}, "LCP204", "crashes"),
+    ("dflash", {"embedding_length": ("uint32", 64)}, "LCP219", "crashes"),
     ("dflash", {"target_layers": ("array[int32]", [1])}, "LCP203", "crashes"),
 ]
 
@@ -588,3 +589,11 @@ def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
     config = {**EAGLE3, "eagle_config": {"use_aux_hidden_state": False}}
     assert read(head(tmp_path / "head", config)).use_aux_hidden_state is False
     assert read(head(tmp_path / "other", EAGLE3)).use_aux_hidden_state is None
+
+
+def test_a_head_that_borrows_what_does_not_fit_is_told_one_end() -> None:
+    """It aborts at start, so what would happen at the first request is not said."""
+    case = next(
+        case for case in cases_of("LCP219") if case.path.stem == "fail-borrows-for-a-wider-target"
+    )
+    assert finding(case.verdict, "LCP204") is None
