@@ -591,9 +591,16 @@ def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
     assert read(head(tmp_path / "other", EAGLE3)).use_aux_hidden_state is None
 
 
-def test_a_head_that_borrows_what_does_not_fit_is_told_one_end() -> None:
-    """It aborts at start, so what would happen at the first request is not said."""
-    case = next(
-        case for case in cases_of("LCP219") if case.path.stem == "fail-borrows-for-a-wider-target"
-    )
-    assert finding(case.verdict, "LCP204") is None
+@pytest.mark.parametrize(
+    ("case", "later"),
+    [
+        ("LCP219/fail-borrows-for-a-wider-target", "LCP204"),
+        ("LCP214/fail-one-of-two-glm4moe-b10258", "LCP216"),
+        ("LCP214/fail-one-of-two-glm4moe", "LCP218"),
+    ],
+)
+def test_only_the_first_end_of_llama_cpp_is_told(case: str, later: str) -> None:
+    """What would happen at a later step is not said where an earlier one ends the server."""
+    first = next(one for one in cases_of(case[:6]) if one.name == case)
+    assert first.verdict.decided_by == first.rule
+    assert finding(first.verdict, later) is None

@@ -466,7 +466,17 @@ def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) ->
         words = f"MTP layers of architecture {own}"
         return ok(words) if is_listed(own, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
-    return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
+    seen = _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
+    stops = seen.outcome is Outcome.FAIL and _lacks_layers(pair)
+    return not_applicable(f"{seen.saw}, of which some are missing") if stops else seen
+
+
+def _lacks_layers(pair: JudgedPair) -> bool:
+    """Whether promised MTP layers are known to be missing."""
+    try:
+        return heads.mtp_layers_present(pair).outcome is Outcome.FAIL
+    except Settled:
+        return False
 
 
 def _promised(facts: ModelFacts) -> int:
@@ -516,7 +526,9 @@ def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
     graph = _listed(name, "mtp", words, pair.setup)
     if graph.outcome is Outcome.UNKNOWN:
         return graph
-    return fail(words) if graph.outcome is Outcome.OK else not_applicable(f"{words}: no graph")
+    stops = bool(draft.head and draft.head.mtp_present) and _lacks_layers(pair)
+    alone = graph.outcome is Outcome.OK and not stops  # with some of them the file does not load
+    return fail(words) if alone else not_applicable(f"{words}: no graph, or not all are there")
 
 
 def llama_no_mtp_given(pair: JudgedPair) -> CheckOutcome:
