@@ -17,6 +17,7 @@ from draftcheck.models.refs import parse
 from draftcheck.values.facts import HeadFacts
 from tests import make
 from tests.conftest import FIXTURES, Run
+from tests.judge.rule_cases import cases_of, finding
 
 ROWS = 260
 OWN = 20
@@ -553,7 +554,7 @@ GGUF_FAULTS: list[tuple[str, dict[str, tuple[str, Any]], str, str]] = [
     ("eagle3", {"target_layers": ("array[int32]", [0, 1, 2])}, "LCP203", "crashes"),
     ("eagle3", {"target_layers": ("string", "no")}, "LCP212", "refuses"),
     ("eagle3", {"target_hidden_size": ("uint32", 64)}, "LCP205", "refuses"),
-    ("dflash", {"embedding_length": ("uint32", 64)}, "LCP204", "crashes"),
+    ("dflash", {"embedding_length": ("uint32", 64)}, "LCP219", "crashes"),
     ("dflash", {"target_layers": ("array[int32]", [1])}, "LCP203", "crashes"),
 ]
 
@@ -625,3 +626,18 @@ def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
     config = {**EAGLE3, "eagle_config": {"use_aux_hidden_state": False}}
     assert read(head(tmp_path / "head", config)).use_aux_hidden_state is False
     assert read(head(tmp_path / "other", EAGLE3)).use_aux_hidden_state is None
+
+
+@pytest.mark.parametrize(
+    ("case", "later"),
+    [
+        ("LCP219/fail-borrows-for-a-wider-target", "LCP204"),
+        ("LCP214/fail-one-of-two-glm4moe-b10258", "LCP216"),
+        ("LCP214/fail-one-of-two-glm4moe", "LCP218"),
+    ],
+)
+def test_only_the_first_end_of_llama_cpp_is_told(case: str, later: str) -> None:
+    """What would happen at a later step is not said where an earlier one ends the server."""
+    first = next(one for one in cases_of(case[:6]) if one.name == case)
+    assert first.verdict.decided_by == first.rule
+    assert finding(first.verdict, later) is None

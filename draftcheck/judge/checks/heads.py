@@ -338,12 +338,8 @@ def head_fc(
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
     or_usual: a list may stand where it is not counted, and then the usual number is built;
-<<<<<<< HEAD
-    classes: only heads of these; unless_classes: these are built in a way of their own.
-=======
-    unless_classes: heads of these classes are built in a way of their own; last_states: in these
-    versions a head that reads the last states alone is built without fc.
->>>>>>> kv2
+    classes: only heads of these; unless_classes: these are built in a way of their own;
+    last_states: in these versions a head that reads the last states alone is built without fc.
     """
     _only_of(pair, classes)
     _not_of(pair, unless_classes or [])

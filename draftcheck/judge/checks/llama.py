@@ -43,6 +43,7 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 BORROWERS = ("eagle3", "dflash", "dspark")
 """Heads whose GGUF file is written with the target's tokenizer."""
+LATENT = ("kv_lora_rank", "qk_rope_head_dim")
 PUTS_BOS = ("SPM", "BPE", "WPM", "UGM")
 """Vocabularies that insist on a bos token where they add one; the others add none."""
 
@@ -265,6 +266,15 @@ def llama_head_tensor(pair: JudgedPair, *, kind: str, name: str) -> CheckOutcome
     return ok(f"{name} is there") if name in tensors else fail(f"the head has no {name}")
 
 
+def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) -> CheckOutcome:
+    """Fail when a GGUF head of these kinds has a tensor that this build does not ask for."""
+    draft, tensors = pair.drafter, pair.drafter.weights.tensors
+    if draft.gguf is None or draft.role not in kinds or tensors is None:
+        return not_applicable("no list of the tensors of such a GGUF file")
+    found = [name for name in names if name in tensors]
+    return fail(f"the head has {found[0]}") if found else ok(f"the head has no {names[0]}")
+
+
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the keys ask for."""
     return heads.head_fc(_written(pair), own=own)
@@ -281,13 +291,29 @@ def llama_head_layers(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     return heads.head_layers_in_range(_written(pair), beyond=beyond)
 
 
-def llama_head_width(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
-    """Fail when the head was made for hidden states of another width."""
-    return heads.head_width(_written(pair), own=own)
+def llama_head_width(
+    pair: JudgedPair, *, own: bool = False, all_own: str | None = None
+) -> CheckOutcome:
+    """Fail when the head was made for hidden states of another width.
+
+    all_own: not those that borrow from the target (`tied` of llama_head_borrows), which do not
+    come so far.
+    """
+    seen = heads.head_width(_written(pair), own=own)
+    if all_own is None or seen.outcome is not Outcome.FAIL:
+        return seen
+    try:
+        borrowed = llama_head_borrows(pair, tied=all_own)
+    except Settled:
+        return seen
+    return seen if borrowed.outcome is Outcome.OK else not_applicable(borrowed.saw)
 
 
-def llama_head_borrows(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head takes embedding or output from a target of another width."""
+def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
+    """Fail when the head takes embedding or output from a target of another width.
+
+    tied: from this build on an embedding of its own serves as the output too.
+    """
     draft = pair.drafter
     if draft.role in heads.NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
@@ -298,6 +324,8 @@ def llama_head_borrows(pair: JudgedPair) -> CheckOutcome:
         return ok(words)
     unread = f"{words}; tensors of the head were not read"
     own = {"output": needed(head.lm_head, unread), "token_embd": needed(head.embed_tokens, unread)}
+    if tied and Build(pair.setup).has(tied):
+        del own["output"]
     for name, there in own.items():
         if not there:
             return fail(f"{words}; {name} is the target's")
@@ -347,6 +375,14 @@ def llama_mistaken_head(
     same = not layers or (head is not None and head.aux_count == layers)
     words = f"the draft is: {role}" + (f", with {layers} layers" if layers and same else "")
     return fail(words) if same else ok(words)
+
+
+def llama_not_eagle3(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either."""
+    seen, head = heads.head_kind_in(pair, kinds=["eagle3"]), _written(pair).drafter.head
+    alike = head is not None and head.aux_count == heads.USUAL_LAYERS
+    failed = seen.outcome is Outcome.FAIL
+    return ok(f"{seen.saw}, with three layers") if failed and alike else seen
 
 
 def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
@@ -431,7 +467,17 @@ def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) ->
         words = f"MTP layers of architecture {own}"
         return ok(words) if is_listed(own, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
-    return _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
+    seen = _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
+    stops = seen.outcome is Outcome.FAIL and _lacks_layers(pair)
+    return not_applicable(f"{seen.saw}, of which some are missing") if stops else seen
+
+
+def _lacks_layers(pair: JudgedPair) -> bool:
+    """Whether promised MTP layers are known to be missing."""
+    try:
+        return heads.mtp_layers_present(pair).outcome is Outcome.FAIL
+    except Settled:
+        return False
 
 
 def _promised(facts: ModelFacts) -> int:
@@ -481,7 +527,9 @@ def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
     graph = _listed(name, "mtp", words, pair.setup)
     if graph.outcome is Outcome.UNKNOWN:
         return graph
-    return fail(words) if graph.outcome is Outcome.OK else not_applicable(f"{words}: no graph")
+    stops = bool(draft.head and draft.head.mtp_present) and _lacks_layers(pair)
+    alone = graph.outcome is Outcome.OK and not stops  # with some of them the file does not load
+    return fail(words) if alone else not_applicable(f"{words}: no graph, or not all are there")
 
 
 def llama_no_mtp_given(pair: JudgedPair) -> CheckOutcome:

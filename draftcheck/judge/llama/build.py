@@ -65,8 +65,8 @@ class Build:
     def knows(self, name: str, table: KnownNames, what: str) -> bool:
         """Whether a name listed by first builds is known; in doubt between two sources read."""
         for since, names in table.since.items():
-            if name in names:
-                return self.has(since)
+            if name in names and self.has(since):
+                return True
         for absent, names in table.absent.items():
             if name in names and self.at > self.order(absent):
                 if self.has(self.checked):
