@@ -453,15 +453,22 @@ def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
 
 
 def head_vocabulary_whole(
-    pair: JudgedPair, *, classes: list[str] | None = None, unless_classes: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    classes: list[str] | None = None,
+    unless_classes: list[str] | None = None,
+    form: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head has a smaller vocabulary of its own.
 
-    classes, unless_classes: only heads of these classes, or only the others.
+    classes, unless_classes: only heads of these classes, or only the others; form: only heads
+    that are stored in this form.
     """
     head, role = pair.drafter.head, pair.drafter.role
     if role == "full":
         return not_applicable("the draft is no head")
+    if form is not None and head is not None and head.form not in (None, form):
+        return not_applicable(f"the head is in the {head.form} format")
     names = set(pair.drafter.config.architectures or ())
     if names & set(unless_classes or ()) or (classes is not None and not names & set(classes)):
         return not_applicable("the draft is of another class")
