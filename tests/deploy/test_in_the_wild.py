@@ -530,6 +530,10 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         "    -md <draft> --spec-type draft-simple\n",
         "llama.cpp", "/models/<gguf-name>", "<draft>",
     ),
+    "rows of options that another program joins": (
+        "engine.yaml", "common_flags:\n- -ngl 9\n- --spec-type draft-mtp\n- --spec-draft-n-max 3\n",
+        "llama.cpp", None, None,
+    ),
     "settings that koboldcpp saved": (
         "big.kcpps", '{"model": null, "model_param": "/m/a.gguf", "draftmodel": "/m/b.gguf"}\n',
         "llama.cpp", "/m/a.gguf", "/m/b.gguf",

@@ -28,7 +28,7 @@ from draftcheck.deploy.options.programs import hinted
 from draftcheck.deploy.syntax import json_places
 from draftcheck.deploy.syntax.variables import Variables, filled, interpolated
 from draftcheck.deploy.syntax.yaml_tree import parse
-from draftcheck.deploy.text import TextView, Word
+from draftcheck.deploy.text import TextView, Word, joined
 from draftcheck.values.findings import FilePlace
 
 MAX_COMMAND = 20_000
@@ -512,9 +512,19 @@ def _engine_command(
         else:
             reader.script(value, image, env)
     else:
-        for item in value.items or (value,):  # a text of options, among names of others
-            if item.view is not None and programs.is_options(item.view.text):
-                reader.contents.loose_options(item.view, image)
+        views = (item.view for item in value.items or (value,))
+        rows = [view for view in views if view is not None and programs.is_options(view.text)]
+        for row in _together(rows):  # texts of options, among names of others
+            reader.contents.loose_options(row, image)
+
+
+def _together(rows: list[TextView]) -> list[TextView]:
+    """Rows of options as one, unless they give the same one: then each is a way of its own."""
+    words = (word.partition("=")[0] for row in rows for word in row.text.split())
+    signs = [word for word in words if programs.is_sign(word)]
+    if len(rows) < 2 or len(set(signs)) < len(signs):
+        return rows
+    return [joined([part for row in rows for part in (row, row.blank(len(row.text) - 1))])]
 
 
 def _texts_of_options(value: DocumentTree) -> bool:
