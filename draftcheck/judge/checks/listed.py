@@ -117,12 +117,13 @@ def target_architecture_in(
     heads: list[str] | None = None,
     registered: dict[str, str] | None = None,
     last_states: str | None = None,
+    last_states_perhaps: str | None = None,
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others.
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
     these; without one it may run them by another one; last_states: in these versions a head that
-    reads the last states alone does not ask it either.
+    reads the last states alone does not ask it either; last_states_perhaps: in these it depends.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
@@ -131,6 +132,9 @@ def target_architecture_in(
     if alone and last_states is not None and in_window(last_states, pair.setup):
         return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
+    perhaps = last_states_perhaps is not None and in_window(last_states_perhaps, pair.setup)
+    if seen.outcome is Outcome.FAIL and alone and perhaps:
+        return unknown(f"{seen.saw}; the head reads the last states alone")
     if seen.outcome is not Outcome.FAIL or name in unable:
         return seen
     if name in able:
