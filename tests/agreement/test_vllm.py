@@ -25,7 +25,7 @@ sys.path.insert(0, str(AGREEMENT))
 import vllm_pairs  # noqa: E402
 import vllm_setups  # noqa: E402
 
-BY_NAME = {"VLL007", "VLL043", "VLL046"}
+BY_NAME = {"VLL007", "VLL043", "VLL046", "VLL220", "VLL221", "VLL222"}
 """The name of the draft picks its method."""
 # What the configuration code decides; every other refusal comes later.
 AT_ONCE = {

@@ -408,6 +408,27 @@ def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
     assert read(make.folder(tmp_path / "b", config={})).config.text_architectures is None
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "thinker_config": {
+                "text_config": {"model_type": "qwen3_omni_moe_text"},
+                "vision_config": {},
+            }
+        },
+        {"model_type": "phi4mm", "embd_layer": {"embedding_cls": "image_audio"}},
+    ],
+)
+def test_other_parts_make_a_model_multimodal(tmp_path: Path, config: dict[str, Any]) -> None:
+    assert read(make.folder(tmp_path / "a", config=config)).config.multimodal is True
+
+
+def test_lightning_attention_is_a_recurrent_state(tmp_path: Path) -> None:
+    config = {"model_type": "minimax_m1"}
+    assert read(make.folder(tmp_path / "a", config=config)).config.recurrent is True
+
+
 def test_inspect_prints_text_json_and_markdown(run: Run) -> None:
     model = FIXTURES / "pair/target.gguf"
     text = run("inspect", model).out

@@ -117,12 +117,13 @@ def target_architecture_in(
     heads: list[str] | None = None,
     registered: dict[str, str] | None = None,
     last_states: str | None = None,
+    last_states_perhaps: str | None = None,
 ) -> CheckOutcome:
     """Fail for architectures known to be unable in every version read; unknown for others.
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
-    these; without one it is not this that stops them; last_states: in these versions a head that
-    reads the last states alone does not ask it either.
+    these; without one it may run them by another one; last_states: in these versions a head that
+    reads the last states alone does not ask it either; last_states_perhaps: in these it depends.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
@@ -133,6 +134,8 @@ def target_architecture_in(
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL:
         return seen
+    if alone and last_states_perhaps is not None and in_window(last_states_perhaps, pair.setup):
+        return unknown(f"{seen.saw}; the head reads the last states alone")
     words = f"{seen.saw}: from {able[name]}" if name in able else seen.saw
     if name in (registered or {}) and not is_listed(name, registered or {}, pair.setup):
         return unknown(f"{words}; this version has no class of that name")

@@ -15,7 +15,11 @@ from draftcheck.values.facts import NO_TOKEN, ConfigFacts
 
 # Multimodal configs keep the language model in one of these.
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
-OTHER_PARTS = ("vision_config", "audio_config", "vision_tower", "speech_config", "vit_config")
+OTHER_PARTS = (
+    "vision_config", "audio_config", "vision_tower", "speech_config", "vit_config",
+    "embd_layer",  # Phi-3 and Phi-4 with images
+    "visual",  # Qwen-VL
+)  # fmt: skip
 CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
@@ -115,6 +119,8 @@ def from_dict(
     short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
     kinds = next((tuple(map(str, names)) for names in short), None)
     quant = config.get("quantization_config") or part.get("quantization_config")
+    # Qwen's Omni models keep their other parts beside the text part, one level down.
+    thinker = nested if isinstance(nested := config.get("thinker_config"), dict) else {}
     recurrent = None
     if model_type is not None:
         listed_only = model_type in ATTENTION_ALONE and kinds is not None
@@ -145,7 +151,9 @@ def from_dict(
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
         quantization=_quantization(quant) if isinstance(quant, dict) else None,
-        multimodal=any(isinstance(config.get(name), dict) for name in OTHER_PARTS),
+        multimodal=any(
+            isinstance(place.get(name), dict) for place in (config, thinker) for name in OTHER_PARTS
+        ),
         recurrent=recurrent,
         bos_token_id=_id(both, "bos_token_id"),
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
