@@ -477,7 +477,7 @@ def head_layers_elsewhere(
 def head_form_is_not(
     pair: JudgedPair, *, form: str, kinds: dict[str, str] | None = None
 ) -> CheckOutcome:
-    """Fail when the head is stored in this form; kinds: and this version reads such a head in it."""
+    """Fail when the head is stored in this form; kinds: and this version reads these in it."""
     head = head_of(pair)
     found = needed(head.form, FORM_UNREAD)
     if found != form:
