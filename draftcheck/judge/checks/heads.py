@@ -538,7 +538,7 @@ def head_layers_elsewhere(
 def head_form_is_not(
     pair: JudgedPair, *, form: str, kinds: dict[str, str] | None = None
 ) -> CheckOutcome:
-    """Fail when the head is stored in this form; kinds: and such a head is read in it."""
+    """Fail when the head is stored in this form; kinds: and this version reads these in it."""
     head = head_of(pair)
     found = needed(head.form, FORM_UNREAD)
     if found != form:
@@ -995,6 +995,8 @@ def mtp_layers_exist(
         return ok(f"the {side} has MTP layers")
     if table is not None and (listed := next(_listed(facts.config, pair.setup, table), None)):
         return ok(f"the {side}'s {listed}")
+    if table is not None and role == "full" and _mtp_window(facts, pair.setup, table):
+        return ok(f"the {side} is of a family with MTP layers: another rule says it")
     if set(unstated or ()) & set(facts.config.architectures or ()):
         needed(_mtp_present(facts), UNCOUNTED)
     words = f"the {side} is: {role}, without MTP layers"
@@ -1052,15 +1054,23 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if is_listed(name := whole_type(config), rows.ready, pair.setup):
         return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {name}"
-    parts = (rows.types, rows.ready, rows.with_layers, rows.architectures, rows.text_part)
-    for part in parts:
-        for known in filter(None, (name, *(config.architectures or ()))):
-            if known in part:  # this version is too old for it, or too new
-                since, *until = part[known].split()
-                return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
+    if window := _mtp_window(facts, pair.setup, table):  # this version is too old, or too new
+        since, *until = window.split()
+        return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
     if facts.role not in (None, "mtp") and not (head and (head.mtp_promised or head.mtp_present)):
         return not_applicable(f"the {side} has no MTP layers")
     return fail(words)
+
+
+def _mtp_window(facts: ModelFacts, setup: EngineSetup, table: str) -> str | None:
+    """The versions that have an MTP class for the family; None too where it has no such layers."""
+    rows, number = setup.tables[table], facts.config.mtp_layers
+    if number == 0 or (number is None and facts.head and facts.head.mtp_present == 0):
+        return None
+    parts = [rows.types, rows.ready, rows.architectures]
+    if number:
+        parts += [rows.with_layers, rows.text_part]
+    return next((part[n] for part in parts for n in _family(facts.config) if n in part), None)
 
 
 def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str]:
