@@ -460,8 +460,10 @@ def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) ->
     known: the architectures of an engine whose versions are no builds; GGUF files only.
     """
     draft = pair.drafter
-    if not _promised(draft) and draft.role != "mtp":
+    if not _layers_to_write(draft) and draft.role != "mtp":
         return not_applicable("no MTP layers")
+    if known is None and _written_without(pair):
+        return not_applicable("the converter leaves the MTP layers out")
     if known is not None:
         own = applies(draft.config.model_type if draft.gguf else None, "no GGUF file")
         words = f"MTP layers of architecture {own}"
@@ -484,6 +486,20 @@ def _promised(facts: ModelFacts) -> int:
     return (facts.head.mtp_promised or 0) if facts.head is not None else 0
 
 
+def _layers_to_write(facts: ModelFacts) -> int:
+    """MTP layers that a converter can find: some families' config.json does not state them."""
+    unstated = facts.head.mtp_present if facts.head is not None and facts.gguf is None else 0
+    return _promised(facts) or unstated or 0
+
+
+def _written_without(pair: JudgedPair) -> bool:
+    """Whether the converter is known to leave the MTP layers out: then nothing promises them."""
+    try:
+        return _mtp_written(pair).outcome is Outcome.FAIL
+    except Settled:
+        return False
+
+
 def llama_mtp_missing(
     pair: JudgedPair, *, loads_without: bool, without: dict[str, str] | None = None
 ) -> CheckOutcome:
@@ -497,6 +513,8 @@ def llama_mtp_missing(
         return not_applicable("no GGUF file")
     if seen.outcome is not Outcome.FAIL or draft.head is None:
         return seen
+    if without is None and _written_without(pair):
+        return not_applicable("the converter leaves the MTP layers out")
     if without is not None:
         listed = is_listed(draft.config.model_type, without, pair.setup)
     else:
@@ -516,8 +534,8 @@ def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
     draft = pair.drafter
     if draft.head is None and draft.role is None:
         return unknown("the draft's MTP layers were not read")
-    promised = _promised(draft)
-    if not promised:
+    promised = _layers_to_write(draft)
+    if not promised or _written_without(pair):
         return not_applicable("no MTP layers promised")
     name = architecture(draft, pair.setup)
     words = f"{promised} MTP layers, architecture {name}"
@@ -540,11 +558,14 @@ def llama_no_mtp_given(pair: JudgedPair) -> CheckOutcome:
     return seen if written.outcome is Outcome.NOT_APPLICABLE else written
 
 
-def llama_no_own_mtp(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the target is to draft with its own MTP layers and has none."""
+def llama_no_own_mtp(pair: JudgedPair, *, unstated: list[str]) -> CheckOutcome:
+    """Fail when the target is to draft with its own MTP layers and has none.
+
+    unstated: classes whose config.json does not say how many there are.
+    """
     if pair.draft is not None:
         return not_applicable("a file with MTP layers is given")
-    return heads.mtp_layers_exist(pair)
+    return heads.mtp_layers_exist(pair, unstated=unstated)
 
 
 def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
@@ -556,7 +577,7 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
 
 def _mtp_written(pair: JudgedPair) -> CheckOutcome:
     draft = pair.drafter
-    if draft.gguf is not None or draft.role == "mtp" or not _promised(draft):
+    if draft.gguf is not None or draft.role == "mtp" or not _layers_to_write(draft):
         return not_applicable("no folder of a model with MTP layers")
     table = pair.setup.tables["llamacpp-conversion"].mtp
     build = Build(pair.setup)
