@@ -421,7 +421,7 @@ def target_recurrent_not_read(
     config = pair.target.config
     if not config.recurrent or is_listed(config.model_type, kinds or {}, pair.setup):
         return not_applicable("no recurrent layers seen, or of a kind that was read")
-    return unknown(f"the target has recurrent layers, model_type {config.model_type}")
+    return unknown("the target has recurrent layers")
 
 
 def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
@@ -429,7 +429,7 @@ def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
     config = pair.drafter.config
     if not config.recurrent:
         return not_applicable("no recurrent layers seen")
-    return unknown(f"the draft has recurrent layers, model_type {config.model_type}")
+    return unknown("the draft has recurrent layers")
 
 
 # ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
