@@ -153,7 +153,7 @@ class ProgramFile(RuleRow, frozen=True):
     hints: Names
     speculation: Names
     speculation_rare: Names
-    spoken: str
+    spoken: Text
     sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
     program: tuple[ProgramRow, ...]

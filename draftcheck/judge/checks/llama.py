@@ -621,11 +621,12 @@ def llama_cache_type(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if kind in types else fail(words)
 
 
-def _key_length(facts: ModelFacts) -> int | None:
-    """attention.key_length; of a folder the one that the converter writes: MLA keys are packed."""
-    packed = [facts.config.sizes.get(name) for name in ("kv_lora_rank", "qk_rope_head_dim")]
-    numbers = [number for number in packed if isinstance(number, int)]
-    return sum(numbers) if len(numbers) == 2 and facts.gguf is None else facts.config.head_dim
+def _cached_head(facts: ModelFacts) -> int | None:
+    """The width of one head in the cache; of latent attention one row stands for all heads."""
+    latent, rope = (facts.config.sizes.get(name) for name in LATENT)
+    if isinstance(latent, int) and latent > 0:
+        return latent + (rope if isinstance(rope, int) else 0)
+    return facts.config.head_dim
 
 
 def llama_cache_blocks(
@@ -635,7 +636,7 @@ def llama_cache_blocks(
     if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
         return not_applicable("no quantised cache")
     for side in sides:
-        size = needed(_key_length(pair.model(side)), f"the {side}'s head size was not read")
+        size = needed(_cached_head(pair.model(side)), f"the {side}'s head size was not read")
         if size % block:
             return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
     return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")
