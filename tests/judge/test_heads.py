@@ -634,6 +634,7 @@ def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
         ("LCP219/fail-borrows-for-a-wider-target", "LCP204"),
         ("LCP214/fail-one-of-two-glm4moe-b10258", "LCP216"),
         ("LCP214/fail-one-of-two-glm4moe", "LCP218"),
+        ("LCP133/fail-head-of-two-layers", "LCP206"),
     ],
 )
 def test_only_the_first_end_of_llama_cpp_is_told(case: str, later: str) -> None:

@@ -114,6 +114,23 @@ def _loaded(pair: JudgedPair) -> tuple[LlamaVocab, LlamaVocab]:
     return found[0], found[1]
 
 
+def _reaches_the_head(pair: JudgedPair) -> None:
+    """Settle a check of what follows where one of the files does not load.
+
+    Engines on top of llama.cpp, without its tables, ask only what follows.
+    """
+    known = "llamacpp-vocabulary" in pair.setup.tables
+    for side, view in views(pair) if known else ():
+        if isinstance(view, LoadFailure):
+            raise Settled(not_applicable(f"the {side} does not load"))
+
+
+def llama_head_blocks(pair: JudgedPair, *, at_most: int) -> CheckOutcome:
+    """Fail when the head has more blocks than its graph takes."""
+    _reaches_the_head(pair)
+    return heads.head_layer_count(pair, at_most=at_most)
+
+
 def llama_vocab_type(pair: JudgedPair, *, only_none: bool = False) -> CheckOutcome:
     """Fail when the vocabulary types differ; only_none: the era that told none from the rest."""
     ours, theirs = _loaded(pair)
@@ -334,6 +351,7 @@ def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
 
 def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
     """Fail when this build's graph of the target hands out no layer inputs."""
+    _reaches_the_head(pair)
     name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
     return _listed(name, "feeds", f"target architecture {name}", pair.setup)
 
@@ -360,6 +378,7 @@ def llama_mistaken_head(
     from_anchor: only heads that predict the next token at the last known one; unless: not those
     of these classes, or with these keys in their GGUF file.
     """
+    _reaches_the_head(pair)
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
     marks = {*keys, *(pair.drafter.config.architectures or ())}
@@ -379,6 +398,7 @@ def llama_mistaken_head(
 
 def llama_not_eagle3(pair: JudgedPair) -> CheckOutcome:
     """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either."""
+    _reaches_the_head(pair)
     seen, head = heads.head_kind_in(pair, kinds=["eagle3"]), _written(pair).drafter.head
     alike = head is not None and head.aux_count == heads.USUAL_LAYERS
     failed = seen.outcome is Outcome.FAIL
