@@ -819,15 +819,15 @@ def own_layers_named(
 ) -> CheckOutcome:
     """Fail when the target's config class has no number of MTP layers in this version.
 
-    must_state: families whose class has none either, unless config.json does.
+    must_state: families whose class has none either, unless config.json does, and more than 0.
     """
     config = pair.target.config
     names = [name for name in (config.model_type, config.outer_type) if name is not None]
     if not names:
         return unknown("the target's model_type was not read")
     words = f"target model_type is {names[0]}"
-    if names[0] in must_state and config.mtp_layers is None:
-        return fail(f"{words}, and its config states no number of MTP layers")
+    if names[0] in must_state and not config.mtp_layers:
+        return fail(f"{words}, and its config states no MTP layers")
     since = next((families[name] for name in names if name in families), None)
     if since is None:
         return fail(f"{words}, which has no number of MTP layers here")
