@@ -91,6 +91,8 @@ def find(
     if contents.source is not None and (code or not tests) and not name.endswith(DOCUMENTS):
         seen, contents.mentions = leftovers.find(contents.source, understood | contents.spoken)
         made += [_of_seen(each, versions) for each in seen]
+    elif contents.source is not None and not name.endswith(DOCUMENTS):  # a test, or called like one
+        contents.mentions = programs.signed(contents.source.text.encode(errors="replace"))
     return _different(made)
 
 

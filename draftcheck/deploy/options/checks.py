@@ -312,6 +312,8 @@ def _unknown(setting: GivenOptions, entry: GivenOption) -> Iterator[Finding]:
     if not view.told and not typo:  # it may well be an option of a newer version, or of a fork
         held = "where several options begin so, as in" if several else "all versions up to"
         finding = _as_note(view, finding, f"holds for {held} {view.version}")
+    elif not shown and not several and view.sure and entry.kind != KEY:
+        finding = _noted(finding, "like none of the engine's: somebody's own build may have it")
     yield finding
 
 
@@ -360,6 +362,9 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     # Some kinds of draft are told by their name alone, by engines too.
     draft = setting.last("draft|draft_repo")
     if draft is not None and row.unless_draft and matches(row.unless_draft, draft.text):
+        return
+    hidden = draft is not None and draft.value is not None and draft.value.unknown
+    if hidden and row.unless_draft and "method" in row.missing:  # its name may tell the method
         return
     if draft is not None and row.if_draft and not matches(row.if_draft, draft.text):
         return
