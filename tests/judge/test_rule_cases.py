@@ -106,6 +106,13 @@ def assert_as_written(case: Case) -> None:
     ]
 
 
+@pytest.mark.parametrize(("refused", "later"), [("EXC022", "EXC016"), ("TAB020", "TAB014")])
+def test_what_an_engine_never_comes_to_is_not_said(refused: str, later: str) -> None:
+    """A head whose config is refused is not asked for its vocabulary."""
+    (case,) = (case for case in cases_of(refused) if case.kind == "fail")
+    assert finding(case.verdict, later) is None
+
+
 def test_verdicts_change_only_with_rules_or_judging() -> None:
     golden = json.loads(golden_verdicts.FILE.read_text(encoding="utf-8"))
     now = golden_verdicts.now()
