@@ -364,7 +364,7 @@ def _together(setting: GivenOptions, row: OptionRule) -> Iterator[Finding]:
     if draft is not None and row.unless_draft and matches(row.unless_draft, draft.text):
         return
     hidden = draft is not None and draft.value is not None and draft.value.unknown
-    if hidden and row.unless_draft and "method" in row.missing:  # its name may tell the method
+    if hidden and row.draft_told:
         return
     if draft is not None and row.if_draft and not matches(row.if_draft, draft.text):
         return

@@ -119,6 +119,8 @@ class OptionRule(RuleRow, frozen=True):
     whole: bool = False
     """All values of a list must be among `where`, not one of them."""
     if_draft: str = ""
+    draft_told: bool = False
+    """Only where the draft's name stands in the file: it may tell the method."""
     unless_draft: str = ""
     insert: str = ""
     insert_key: str = ""
