@@ -313,7 +313,7 @@ def _file(
             about = [replace(finding, severity=Severity.NOTE) for finding in about]
         file.findings += about
     file.mentions = contents.mentions or (
-        not any(each.speculates for each in found_here) and _speaks(name, data)
+        not any(each.speculates or each.findings for each in found_here) and _speaks(name, data)
     )
     if marked:
         file.ignores = ignores.find(decoded(data).text, name)

@@ -582,7 +582,8 @@ def head_norm_before_fc(
     since = forms.get(head.form or "")
     if not head.norm_before_fc or since is None:
         return ok("no norm before fc")
-    words = f"norm_before_fc is true ({head.form}, known from {since})"
+    when = "read in no version" if since == "9999" else f"known from {since}"
+    words = f"norm_before_fc is true ({head.form}, {when})"
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
