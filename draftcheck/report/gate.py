@@ -6,10 +6,8 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from xml.sax.saxutils import quoteattr
 
 import click
 
@@ -284,8 +282,7 @@ def _command_data(text: str) -> str:
 
 # ---- JUnit ----
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
+_NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 Suites = dict[str, tuple[Counter[str], list[str]]]
 """File -> how its cases came out, and the cases."""
@@ -356,12 +353,14 @@ def _tally(tally: Counter[str]) -> str:
 
 def _xml_text(text: str) -> str:
     plain = "\n".join(safe(line, 2000) for line in text.split("\n"))
-    plain = _NOT_XML.sub("?", plain)
+    plain = re.sub(_NOT_XML, "?", plain)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _xml_attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("?", safe(text, 1000)))
+    from xml.sax.saxutils import quoteattr  # it loads a client for HTTP
+
+    return quoteattr(re.sub(_NOT_XML, "?", safe(text, 1000)))
 
 
 # ---- SARIF ----
@@ -410,6 +409,8 @@ PAGES = {"TRU": "every-engine", "MEM": "every-engine", "FIL": "deploy-files", "G
 
 def _home() -> str | None:
     """The repository that this package was built from, when it says so; never a guess."""
+    from importlib.metadata import PackageNotFoundError, metadata  # as long as the rest together
+
     try:
         told = metadata("draftcheck-llm").get_all("Project-URL") or []
     except PackageNotFoundError:
