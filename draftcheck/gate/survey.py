@@ -261,6 +261,7 @@ def _speaks(name: str, data: bytes) -> bool:
     return (
         not name.lower().endswith((*DOCUMENTS, *LANGUAGES, ".ipynb"))
         and not is_test(name.lower())
+        and programs.spoken(searchable(data))
         and b"\0" not in data[:1024]
         and leftovers.speaks(SourceText(name, decoded(data).text))
     )

@@ -36,18 +36,20 @@ _STARTS = {
     "subprocess.check_output", "os.system", "os.popen", "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell", "os.execvp", "os.execv",
 }  # fmt: skip
-_WORTH = re.compile(
-    r"\b(?:AsyncLLM|LLM|\w*EngineArgs|Engine|ServerArgs|Llama|LLMPipeline|VLMPipeline|Runtime"
-    r"|stream_generate|pip_install|\w*Generator\w*)\(|draftModel|--spec|--model-draft|subprocess|os\.(?:system|popen|exec)|assistant_|prompt_lookup_"
-    r"|speculative_|draft_model|num_draft_tokens|use_mtp|\.generate\(\*\*|pipeline\(\*\*"
-)
+_WORTH = (
+    "LLM(", "EngineArgs(", "Engine(", "ServerArgs(", "Llama(", "LMPipeline(", "Runtime(",
+    "stream_generate(", "pip_install(", "Generator", "draftModel", "--spec", "--model-draft",
+    "subprocess", "os.system", "os.popen", "os.exec", "assistant_", "prompt_lookup_",
+    "speculative_", "draft_model", "num_draft_tokens", "use_mtp", ".generate(**", "pipeline(**",
+)  # fmt: skip
+"""Without one of these a program starts no engine."""
 _CONTAINER = re.compile(r"\s*(?:sudo )?(?:docker|podman|nerdctl) (?:.* )?run ")
 _INSTALLS = ("pip_install", "uv_pip_install")
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def read(view: TextView, contents: Contents) -> None:
-    if not _WORTH.search(view.text):
+    if not any(map(view.text.__contains__, _WORTH)):
         return
     values = PythonValues(view)
     try:

@@ -153,6 +153,7 @@ class ProgramFile(RuleRow, frozen=True):
     hints: Names
     speculation: Names
     speculation_rare: Names
+    spoken_words: Names
     spoken: Text
     sign: tuple[SignRow, ...]
     runtimes: Mapping[str, Names]
@@ -283,12 +284,18 @@ def _command_start() -> re.Pattern[str]:
         if row.within is None:  # `server` alone may be anybody's
             names |= {re.escape(name) + first for name in row.names}
         names |= {rf"-m[ \t]+{re.escape(name)}{first}" for name in row.modules}
-    return re.compile(rf"(?:^|[\s/;&|\"'(])(?:{'|'.join(sorted(names))})(?=[\s\"']|$)")
+    # What must stand before it is asked afterwards: a pattern that begins with it is slow.
+    return re.compile(rf"(?:{'|'.join(sorted(names))})(?=[\s\"']|$)")
 
 
 def starts_engine(text: str) -> bool:
     """A fast look: whether a text may be, or hold, an engine's command."""
-    return _command_start().search(text) is not None
+    return any(
+        match.start() == 0
+        or text[match.start() - 1] in "/;&|\"'("
+        or text[match.start() - 1].isspace()
+        for match in _command_start().finditer(text)
+    )
 
 
 def is_sign(text: str) -> bool:
@@ -362,6 +369,11 @@ def sign_pattern() -> re.Pattern[str]:
         rf"|^\[\[?(?:[\w.-]+\.)?(?P<table>{keys})\]",
         re.MULTILINE,
     )
+
+
+def spoken(data: bytes) -> bool:
+    """Whether the pattern below can match at all: it is slow, and most files have none of these."""
+    return any(map(data.__contains__, map(str.encode, table().spoken_words)))
 
 
 @cache

@@ -108,15 +108,22 @@ def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Compariso
     ours, theirs = target.tokenizer.tokens, draft.tokenizer.tokens
     if notes.differing and isinstance(ours, TokenTable) and isinstance(theirs, TokenTable):
         table = TokenTable(ours.digest, ours.family, ours)
+        table.own = dict(ours.own)
         token_tables.put(table, notes.differing.target, where)
+        table.foresee()
         target = _with_table(target, table)
         # The draft's table: the target's texts where they are the same, its own elsewhere.
         common = min(len(ours), len(theirs))
         table = TokenTable(theirs.digest, theirs.family, theirs)
         table[:common] = ours[:common]
-        for i in unpack_ids(notes.differing.ids, where, common):
+        differing = set(unpack_ids(notes.differing.ids, where, common))
+        for i in differing:
             table[i] = theirs[i]
+        for side, taken in ((ours, False), (theirs, True)):
+            own = side.own.items()
+            table.own |= {i: text for i, text in own if (i >= common or i in differing) is taken}
         token_tables.put(table, notes.differing.draft, where)
+        table.foresee()
         draft = _with_table(draft, table)
     if notes.vocabulary is not None:
         try:

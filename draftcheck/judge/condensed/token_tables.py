@@ -31,8 +31,21 @@ class TokenTable(list[bytes | None]):
     def __init__(self, digest: str, family: str, texts: Iterable[bytes | None]) -> None:
         super().__init__(texts)
         self.digest, self.family = digest, family
+        self.own: dict[int, bytes | None] = {}
+        """Texts that are no stand-ins, by id."""
         self.memo: dict[Any, Any] = {}
         """What was worked out from these texts: many models share one table."""
+
+    def write(self, texts: Mapping[int, bytes | None]) -> None:
+        for i, text in texts.items():
+            self[i] = text
+        self.own.update(texts)
+
+    def foresee(self) -> None:
+        """Remember what stand-ins make plain, so that nobody looks at every text."""
+        odd = [text or b"" for text in self.own.values()]
+        if not any(text.startswith(b"~") for text in odd):
+            self.memo.update(foreseen(list(self), odd))
 
 
 TableDigest = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z]{8,64}\Z")]
@@ -181,22 +194,12 @@ def _unpack(text: str) -> TokenTable:
     stand_ins = whole.split(b"\n") if entry.count else []
     table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins)
     _LIVE[id(table)] = table
-    undefined = unpack_ids(entry.undefined, where, entry.count)
-    for i in undefined:
-        table[i] = None
-    own = set(unpack_ids(entry.padding, where, entry.count))
-    """Ids that have no stand-in."""
-    for i in own:
-        table[i] = b"[PAD%d]" % i
+    table.write(dict.fromkeys(unpack_ids(entry.undefined, where, entry.count)))
+    table.write({i: b"[PAD%d]" % i for i in unpack_ids(entry.padding, where, entry.count)})
     if entry.bytes_from is not None and entry.bytes_from <= entry.count - 256:
-        of_bytes = slice(entry.bytes_from, entry.bytes_from + 256)
-        table[of_bytes] = BYTE_TEXTS
-        own.update(range(of_bytes.start, of_bytes.stop))
+        table.write(dict(enumerate(BYTE_TEXTS, entry.bytes_from)))
     put(table, entry.texts, where)
-    own.update(int(key) for key in entry.texts if int(key) < entry.count)
-    odd = [table[i] or b"" for i in sorted(own)]
-    if not undefined and not any(text.startswith(b"~") for text in odd):
-        table.memo.update(foreseen([text or b"" for text in table], odd))
+    table.foresee()
     return table
 
 
@@ -206,11 +209,13 @@ def _held() -> int:
 
 def put(table: TokenTable, texts: Mapping[str, str | None], where: str) -> None:
     """Write texts over stand-ins."""
+    found = {}
     for key, text in texts.items():
         if not (key.isdecimal() and len(key) < 12):
             raise ReadError(f"{where}: {key[:40]!r} is no id with a text")
         if int(key) < len(table):
             try:
-                table[int(key)] = None if text is None else to_bytes(text)
+                found[int(key)] = None if text is None else to_bytes(text)
             except UnicodeEncodeError:
                 raise ReadError(f"{where}: the text of id {key} is no text") from None
+    table.write(found)

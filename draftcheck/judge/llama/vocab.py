@@ -111,7 +111,7 @@ def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], T]) -> T:
     return memo[name]
 
 
-def foreseen(texts: Sequence[bytes], odd: Sequence[bytes]) -> dict[str, Any]:
+def foreseen(texts: Sequence[bytes | None], odd: Sequence[bytes]) -> dict[str, Any]:
     """What once() would work out where all texts but the odd ones are plain and distinct."""
     if not all(odd) or b"\0" in b"".join(odd):
         return {}
