@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -167,9 +167,22 @@ def _gguf_entry(entry: Any, where: str) -> tuple[str, Any]:
         return kind, _make(GgufArray, {"type": inner, **value}, f"{where}: keys")
     if inner == "string":
         return kind, [to_bytes(text) for text in value]
+    if isinstance(value, array):
+        return kind, value
     if None in value:
         value = [math.nan if number is None else number for number in value]
     return kind, array(_CODES[inner], value)
+
+
+def repeated(kind: str, runs: Iterable[tuple[int, int]]) -> array[Any]:
+    """The array of this type that holds each number so many times."""
+    inner = kind.removeprefix("array[").removesuffix("]")
+    if kind == inner or inner not in _CODES:
+        raise ValueError(f"{kind[:40]!r} is not a type of numbers")
+    whole = array(_CODES[inner])
+    for number, times in runs:
+        whole.extend(array(_CODES[inner], (number,)) * times)
+    return whole
 
 
 def _make(kind: type, values: Mapping[str, Any], where: str) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain, groupby, repeat
+from itertools import groupby
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -129,6 +129,8 @@ def _keys(keys: object, ref: str) -> dict[str, Any]:
             values += sum(run.times for run in runs)
             if values > MOST_VALUES:
                 raise ReadError(f"{ref}: GGUF keys: so many values are not sensible")
-            spelled = chain.from_iterable(repeat(run.value, run.times) for run in runs)
-            found[name] = kind, list(spelled)
+            try:
+                found[name] = kind, stored.repeated(kind, ((run.value, run.times) for run in runs))
+            except (ValueError, OverflowError, TypeError) as error:
+                raise ReadError(f"{ref}: GGUF keys: {name[:40]!r}: {error}") from None
     return found
