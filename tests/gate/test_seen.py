@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.gate.conftest import Repo
@@ -89,12 +91,20 @@ def test_options_of_programs_that_nobody_knows_are_named(repo: Repo) -> None:
     """Also keys of other tools' files; not those of git's and Python's own kind of draft."""
     repo.write("ds.sh", 'ds4-server -m big.gguf --mtp "$HEAD" --mtp-draft 2\n')
     repo.write("bench.yaml", "model: org/big\nspec_decoding:\n  draft_model: org/small\n")
+    repo.write("wrap.py", 'argv += ["-md", draft, "-ngld", "99"]\n')
+    repo.write("models.env", "IMAGE=vllm\nSPECULATIVE_METHOD=mtp\nSPECULATIVE_TOKENS=0\n")
+    repo.write("none.env", "IMAGE=vllm\nSPECULATIVE_TOKENS=0\nDRAFT_MODEL=\n")
+    field = {"key": "llm.prediction.speculativeDecoding.draftModel", "value": "org/small"}
+    repo.write("fast.preset.json", json.dumps({"operation": {"fields": [field]}}))
     repo.write("pr.sh", "gh pr create --draft --title x  # vllm\n")
     repo.write("talk.sh", "echo 'use vllm --draft-model'  # --draft-model\n")
     repo.write("train.py", "parser.add_argument('--draft-model')  # speculative\n")
     report = repo.json()
     (finding,) = report["findings"]
-    assert (finding["rule"], finding["saw"]) == ("GAT018", "bench.yaml, ds.sh")
+    assert (finding["rule"], finding["saw"]) == (
+        "GAT018",
+        "bench.yaml, ds.sh, fast.preset.json, models.env, wrap.py",
+    )
     assert (report["setups"], report["nothing_to_check"]) == ([], False)
 
 
