@@ -97,6 +97,15 @@ FOUND: dict[str, tuple[str, str, str, str | None, str | None]] = {
         '"%SERVER%" ^\n  -m C:\\a.gguf ^\n  %SPEC%\n',
         "llama.cpp", "C:\\a.gguf", None,
     ),
+    "a batch file with quotes inside its values": (
+        "start.cmd",
+        'for %%I in ("%~dp0..") do set "ROOT=%%~fI"\n'
+        'set "EXE=%ROOT%\\llama.cpp\\b10502-cuda\\llama-server.exe"\n'
+        'set "MODEL=--model "C:\\a b.gguf"" & set "NONE="\n'
+        'set "SPEC=--spec-draft-model "C:\\c d.gguf" --spec-type draft-mtp"\n'
+        '"%EXE%" ^\n  %MODEL% ^\n  %NONE% %SPEC%\n',
+        "llama.cpp", "C:\\a b.gguf", "C:\\c d.gguf",
+    ),
     "PowerShell with a list": (
         "start.ps1",
         'param([string]$Dir = "D:\\x")\n$exe = Join-Path $Dir "llama-server.exe"\n'

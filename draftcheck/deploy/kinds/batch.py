@@ -19,6 +19,8 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 """What may stand before a command: it is run under this condition."""
+_QUOTED_REST = re.compile(r"[^\"]*+(?:\"[^\"&|)]*+(?:\"[^\"]*+|$))*+\"?")
+"""Behind an opening quote: to the end of the command, which only a sign outside quotes ends."""
 _SILENT = re.compile(r"\s*@?(?:rem\b|::|echo\b)", re.IGNORECASE)
 _STARTS = re.compile(r"\s*(?:@|call\s+|start\s+(?:\"[^\"]*\"\s+)?(?:/\w+\s+)*)*", re.IGNORECASE)
 _TOKEN = re.compile(r"\\\"|(?<=[^\s\"])\"\"(?=[^\s\"])|[\"&|<>]|\s+|[^\s\"&|<>\\]+|\\")
@@ -65,7 +67,9 @@ class BatchFile:
         start, end = given.end(), len(line.text.rstrip())
         after = end
         if given["quote"]:
-            closing = line.text.find('"', start)
+            # The last quote of the command closes it: others may stand inside the value.
+            rest = _QUOTED_REST.match(line.text, start)
+            closing = line.text.rfind('"', start, rest.end() if rest else end)
             end = closing if closing >= 0 else end
             after = end + 1
         text = self._filled(line.slice(start, max(start, end)))
