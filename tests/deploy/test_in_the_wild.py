@@ -981,6 +981,12 @@ def test_none_is_no_name() -> None:
 
 CUT_OFF = {
     "a comment": ("serve.sh", "vllm serve a/b \\\n  # faster \\\n  {options}\n", 3),
+    "a comment that YAML folds": (
+        "compose.yaml",
+        "services:\n  llm:\n    image: x\n    entrypoint: [bash, -c]\n    command:\n    - >\n"
+        "      exec vllm serve a/b\n      # faster\n      {options}\n",
+        8,
+    ),
     "the end of a line": ("serve.sh", "docker run x vllm serve a/b\n  --tp 2 \\\n  {options}\n", 2),
 }
 
@@ -1004,6 +1010,11 @@ def test_options_that_the_shell_takes_for_a_program_never_reach_the_engine(case:
         (
             "job.yaml",
             "x: |\n  vllm serve a/b --tp 2\n  # fast\n  --speculative-config.method ngram\n",
+        ),
+        (  # not a shell: the words alone
+            "compose.yaml",
+            "services:\n  llm:\n    image: vllm/vllm-openai:v0.15.1\n    command: >\n"
+            "      --model a/b\n      # faster\n      --speculative-config.method ngram\n",
         ),
     ],
 )

@@ -47,6 +47,7 @@ _TALKS = re.compile(
 )
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?(?P<name>[\w-]+)[ \t]*(?:\(\))?[ \t]*\{", re.M)
+_ARGUMENT = re.compile(r"\S+")
 _CLOSES = re.compile(r"^[ \t]*\}", re.M)
 _USED = re.compile(r"(?:\$\(|`)[ \t]*([\w-]+)|^[ \t]*([\w-]+)\b[^\n;|>]*[|>]", re.M)
 _KEYED = re.compile(r"\[[^\]=]+\]=")
@@ -166,6 +167,8 @@ class ShellScript:
         self._tokens = lexer.tokens()
         self._forks = forks(self._tokens)
         self._walk([(0, len(self._tokens), 0)])
+        for start, end in lexer.comments:
+            self._swallowed(start, end)
         for start, text in lexer.troubles:
             self.contents.trouble(self.view.place(start, start + 1), text)
 
@@ -520,6 +523,19 @@ class ShellScript:
             self.contents.stray.append((after, Command(tuple(args), place)))
         self._last = after, words[-1].end
         return True
+
+    def _swallowed(self, start: int, end: int) -> None:
+        """Options in a comment that YAML folded from several lines: the command lacks them."""
+        place = self.view.place(start, end)
+        if self._last is None or place.line == place.end_line or self._last[1] > start:
+            return
+        cut = (
+            self.view.slice(*found.span())
+            for found in _ARGUMENT.finditer(self.view.text, start, end)
+        )
+        words = tuple(view.word(view.place(), view.text) for view in cut)
+        if any(is_sign(word.text) for word in words):
+            self.contents.stray.append((self._last[0], Command(words, place)))
 
     def _bodies(
         self, args: list[Word], written: list[tuple[str, RawWord | None, RawWord | None]]

@@ -99,6 +99,7 @@ class Lexer:
     plain: bool = False
     """No operators, no comments, no variables: how programs split a string into words."""
     troubles: list[tuple[int, str]] = field(default_factory=list)
+    comments: list[tuple[int, int]] = field(default_factory=list)
     _ends: dict[int, int] = field(default_factory=dict)
     """Where a $(…), ${…} or `…` ends, by where it begins."""
     _open: int = 0
@@ -119,7 +120,9 @@ class Lexer:
                 continue
             if text[at] == "#" and not self.plain:
                 end = text.find("\n", at)
-                at = len(text) if end < 0 else end
+                end = len(text) if end < 0 else end
+                self.comments.append((at, end))
+                at = end
                 continue
             operator = None if self.plain else _OPERATOR.match(text, at)
             sums = None if self.plain else _ARITHMETIC.match(text, at, stop)
