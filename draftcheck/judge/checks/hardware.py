@@ -261,8 +261,11 @@ def dtype_known(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
     return ok(f"--dtype {word}") if known else fail(f"--dtype {word}")
 
 
-def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
-    """Fail when a model in bfloat16 meets a GPU below this capability, which has none."""
+def half_precision_held(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
+    """Fail when a model in bfloat16 meets a GPU below this capability, which has none.
+
+    above: nothing runs on older GPUs than this.
+    """
     applies(pair.setup.capability, "no GPU named, or one without a compute capability")
     if (wanted := asked(pair.setup)) is not None:
         kinds = {"--dtype": wanted}
@@ -272,6 +275,8 @@ def half_precision_held(pair: JudgedPair, *, floor: int) -> CheckOutcome:
     if not found:
         unread = [side for side, kind in kinds.items() if not kind]
         return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
+    if (capability(pair.setup) or 0) < above:
+        return ok(f"{_gpu(pair.setup)}: another rule says that nothing runs on it")
     seen = capability_at_least(pair, floor=floor)
     return CheckOutcome(seen.outcome, f"{found[0]}; {seen.saw}")
 

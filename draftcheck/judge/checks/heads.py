@@ -115,8 +115,14 @@ def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | No
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
 
 
-def head_declares(pair: JudgedPair, *, fields: list[str]) -> CheckOutcome:
-    """Fail when the head's config or metadata does not state one of these."""
+def head_declares(
+    pair: JudgedPair, *, fields: list[str], unless_classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head's config or metadata does not state one of these.
+
+    unless_classes: heads of these classes may state them elsewhere.
+    """
+    _of_other_class(pair, unless_classes)
     words = ", ".join(fields)
     declared = needed(head_of(pair).declared, f"{words} of the head: not read")
     missing = [name for name in fields if name not in declared]

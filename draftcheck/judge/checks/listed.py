@@ -242,6 +242,7 @@ def type_listed(
     backends: dict[str, str] | None = None,
     heads_only: bool = False,
     unless_drafts: list[str] | None = None,
+    unless_types: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -249,7 +250,8 @@ def type_listed(
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
-    rule's matter; unless_drafts: with drafts of these types it runs.
+    rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
+    speaks of these, which share a class.
     """
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
@@ -259,6 +261,8 @@ def type_listed(
     config = pair.model(side).config
     if config.model_type is None and config.architectures is None:
         return unknown(f"the {side}'s model_type was not read")
+    if whole_type(config) in (unless_types or ()):
+        return ok(f"{side} model_type is {whole_type(config)}")
     for name in (config.model_type, config.outer_type):
         parts = [part for part in containing or {} if name and part in name]
         listed = any(is_listed(part, containing or {}, pair.setup) for part in parts)
@@ -314,16 +318,23 @@ def quantization_deprecated(
 
 
 def quantization_taken(
-    pair: JudgedPair, *, known: dict[str, str], marlin: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    known: dict[str, str],
+    marlin: dict[str, str] | None = None,
+    named: bool = False,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
     known: all of them, name -> "since", "since until", "since until since" …; marlin: methods
-    that are loaded as another one where the Marlin kernels can run them.
+    that are loaded as another one where the Marlin kernels can run them; named: a quantisation
+    without a name is not taken either (modelopt names its quant_algo alone).
     """
     setup = pair.setup
     for side, facts in pair.both:
-        method = quant_method(facts)
+        method, quant = quant_method(facts).lower(), facts.config.quantization
+        if named and quant and not method and not quant.get("quant_algo"):
+            return fail(f"{side} quantization_config has no quant_method")
         if marlin and method in marlin and marlin_runs(facts, setup):
             method = marlin[method]
         if facts.config.model_type is None or not method:
@@ -349,6 +360,26 @@ def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
     fits = quant.get("bits") in (4, 8) and quant.get("group_size") in (-1, 32, 64, 128)
     recent = setup.capability is None or setup.capability >= (8, 0)
     return stated and fits and quant.get("sym") is True and recent
+
+
+def target_quantized_so(
+    pair: JudgedPair, *, architectures: list[str], says: dict[str, str], below: int | None = None
+) -> CheckOutcome:
+    """Fail when a target of these classes has these words in its quantization_config.
+
+    below: only on a GPU of lower compute capability.
+    """
+    quant = pair.target.config.quantization or {}
+    if any(str(quant.get(key, "")).lower() != word for key, word in says.items()):
+        return ok("the target is not quantised so")
+    name = needed(_architecture(pair.target.config), "the target's architecture was not read")
+    if name not in architectures:
+        return not_applicable(f"target architecture is {name}")
+    words = f"target architecture is {name}, {', '.join(f'{k} {quant[k]}' for k in says)}"
+    if below is None:
+        return fail(words)
+    major, minor = applies(pair.setup.capability, "no GPU named, or one without a capability")
+    return fail(words) if 10 * major + minor < below else ok(words)
 
 
 def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:

@@ -67,7 +67,8 @@ LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = (
     "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
-    "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit",
+    "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "moe_quant_algo",
+    "moe_quant_format",
 )  # fmt: skip
 MOST_GROUPS = 100
 GROUP_NUMBERS = ("type", "num_bits", "group_size")
