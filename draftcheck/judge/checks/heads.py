@@ -365,8 +365,11 @@ def head_fc(
     return ok(words) if fits else fail(words)
 
 
-def head_cache_width(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head's layer keeps more or fewer values per token than one of the target."""
+def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
+    """Fail when the head's layer keeps more or fewer values per token than one of the target.
+
+    unread_below: on older GPUs it is not known.
+    """
     head_of(pair)
     if pair.target.config.sizes.get("kv_lora_rank"):
         return not_applicable("the target keeps latent vectors")
@@ -376,7 +379,9 @@ def head_cache_width(pair: JudgedPair) -> CheckOutcome:
         size = needed(config.head_dim, "the size of the heads was not read")
         widths.append(max(1, heads // ranks) * size)
     words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
-    return ok(words) if widths[0] == widths[1] else fail(words)
+    if widths[0] == widths[1]:
+        return ok(words)
+    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_ids_mapped(
@@ -436,15 +441,22 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
 
 
-def head_names_vocabulary(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
-    """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there."""
+def head_names_vocabulary(
+    pair: JudgedPair, *, classes: list[str], or_null: bool = False
+) -> CheckOutcome:
+    """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there.
+
+    or_null: null is refused too, whether the embeddings are tied or not.
+    """
     head = head_of(pair)
     if not _is_class(pair.drafter, classes) or head.draft_vocab_named is None:
         return not_applicable("the draft is of another class, or its keys were not listed")
-    if head.draft_vocab_named:
+    if head.draft_vocab is not None if or_null else head.draft_vocab_named:
         return ok("the config has the key draft_vocab_size")
     words = "the config has no key draft_vocab_size"
-    return unknown(f"{words}, and ties its embeddings") if pair.drafter.config.tied else fail(words)
+    if pair.drafter.config.tied and not or_null:
+        return unknown(f"{words}, and ties its embeddings")
+    return fail(words)
 
 
 def head_table_sound(pair: JudgedPair) -> CheckOutcome:
