@@ -707,6 +707,21 @@ def _block_head(pair: JudgedPair) -> HeadFacts:
     return needed(pair.drafter.head, BLOCK_UNREAD)
 
 
+def mlp_draft_tokens(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
+    """Fail when an MLP speculator is asked for more tokens than it predicts.
+
+    at_most: for any more; otherwise multiples are fine.
+    """
+    tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
+    if pair.drafter.role != "mlp_speculator":
+        return not_applicable(f"the draft is: {pair.drafter.role}")
+    most = pair.drafter.config.sizes.get("n_predict")
+    if not isinstance(most, int) or most < 1:
+        return not_applicable("no n_predict was read")
+    words = f"{tokens} draft tokens, n_predict {most}"
+    return fail(words) if tokens > most and (at_most or tokens % most) else ok(words)
+
+
 def omni_draft(
     pair: JudgedPair, *, targets: list[str], architecture: str, markov: str
 ) -> CheckOutcome:
