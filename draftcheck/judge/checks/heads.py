@@ -944,7 +944,9 @@ def mtp_layers_present(
         return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
     promised = head.mtp_promised if head is not None else facts.config.mtp_layers
     whole = facts.role == "full"  # an assistant of Gemma 4 is all layers, and has no such names
-    if table is not None and whole and any(_listed(facts.config, setup, table)):
+    if table is not None and whole:
+        if not any(_listed(facts.config, setup, table)):
+            return not_applicable("another rule says that no such layers are built")
         fixed = _fixed_layers(facts.config, setup, table)
         promised = fixed or (1 if promised is None else promised)
     if not promised:
