@@ -784,6 +784,14 @@ def _only_for(pair: JudgedPair, targets: list[str]) -> None:
         raise Settled(not_applicable(f"the target's model_type is {name}"))
 
 
+def medusa_draft_tokens(pair: JudgedPair) -> CheckOutcome:
+    """Fail when more tokens are asked for than there are Medusa heads."""
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), head_of(pair)
+    most = applies(head.medusa_heads, "no number of Medusa heads was read")
+    words = f"{tokens} draft tokens, {most} Medusa heads"
+    return fail(words) if tokens > most else ok(words)
+
+
 def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
     """Fail when the tensors of Medusa heads have other names than the engine's."""
     found = needed(head_of(pair).medusa_names, "the names of the head's tensors were not read")
