@@ -181,7 +181,7 @@ def target_reads_kv_dtype(
     above: int = 1000,
     latent: bool = False,
 ) -> CheckOutcome:
-    """Fail when a target of these types is asked for such a KV cache on a GPU without kernels for it.
+    """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
     Those are GPUs from lowest to below floor, and from above on; latent: only targets that keep
     latent vectors (MLA), which not every model of a type does.
