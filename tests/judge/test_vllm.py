@@ -184,6 +184,18 @@ def test_a_plain_target_has_no_layers_of_its_own(run: Run, models: Path) -> None
     assert (ran.code, entry["reaction"], entry["decided_by"]) == (1, "refuses", "VLL110")
 
 
+def test_weights_are_not_missed_of_layers_that_no_class_is_built_for(
+    run: Run, tmp_path: Path
+) -> None:
+    target = tmp_path / "v4"
+    config = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}
+    make.folder(target, config=config | {"num_nextn_predict_layers": 1})
+    make.safetensors(target / "model.safetensors", {"embed.weight": ("BF16", [8, 8])})
+    asked = ("--method", "mtp", "--format", "json", "--engine")
+    assert failed(judged(run("pair", target, *asked, "vllm@0.20.0"))) == {"VLL108"}
+    assert failed(judged(run("pair", target, *asked, "vllm@0.13.0"))) == {"VLL117"}
+
+
 def test_another_vocabulary_is_translated_when_asked_for(run: Run, models: Path) -> None:
     make.folder(models / "wider", vocab_size=300, hidden_size=16)
     pair = ("pair", models / "plain", models / "wider", "--format", "json", "--engine")

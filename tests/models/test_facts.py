@@ -337,6 +337,14 @@ ROLES = [
     ({"architectures": ["Qwen3NextMTP"], "model_type": "qwen3_next_mtp"}, {}, "mtp"),
     ({"speculators_model_type": "eagle3", "architectures": ["X"]}, {}, "eagle3"),
     ({"architectures": ["BertModel"]}, {}, "encoder"),
+    (
+        {
+            "architectures": ["NemotronH_Omni_Reasoning_V3"],
+            "text_config": {"model_type": "nemotron_h", "num_nextn_predict_layers": 1},
+        },
+        {},
+        "full",
+    ),
 ]  # fmt: skip
 
 

@@ -171,6 +171,31 @@ def kv_dtype_other_than(
     return ok(f"{words}, target {name}") if name in latent else fail(words)
 
 
+def target_reads_kv_dtype(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    types: list[str],
+    floor: int,
+    lowest: int = 0,
+    above: int = 1000,
+    latent: bool = False,
+) -> CheckOutcome:
+    """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
+
+    Those are GPUs from lowest to below floor, and from above on; latent: only targets that keep
+    latent vectors (MLA), which not every model of a type does.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    name = needed(pair.target.config.model_type, "the target's model_type was not read")
+    words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
+    if name not in types or (latent and not pair.target.config.sizes.get("kv_lora_rank")):
+        return not_applicable(words)
+    lacks = lowest <= given < floor or given >= above
+    return fail(words) if kind in kinds and lacks else ok(words)
+
+
 def type_capability(
     pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0
 ) -> CheckOutcome:

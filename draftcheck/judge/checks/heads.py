@@ -371,8 +371,11 @@ def head_fc(
     return ok(words) if fits else fail(words)
 
 
-def head_cache_width(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head's layer keeps more or fewer values per token than one of the target."""
+def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
+    """Fail when the head's layer keeps more or fewer values per token than one of the target.
+
+    unread_below: on older GPUs it is not known.
+    """
     head_of(pair)
     if pair.target.config.sizes.get("kv_lora_rank"):
         return not_applicable("the target keeps latent vectors")
@@ -382,7 +385,9 @@ def head_cache_width(pair: JudgedPair) -> CheckOutcome:
         size = needed(config.head_dim, "the size of the heads was not read")
         widths.append(max(1, heads // ranks) * size)
     words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
-    return ok(words) if widths[0] == widths[1] else fail(words)
+    if widths[0] == widths[1]:
+        return ok(words)
+    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_ids_mapped(
@@ -442,15 +447,22 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
 
 
-def head_names_vocabulary(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
-    """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there."""
+def head_names_vocabulary(
+    pair: JudgedPair, *, classes: list[str], or_null: bool = False
+) -> CheckOutcome:
+    """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there.
+
+    or_null: null is refused too, whether the embeddings are tied or not.
+    """
     head = head_of(pair)
     if not _is_class(pair.drafter, classes) or head.draft_vocab_named is None:
         return not_applicable("the draft is of another class, or its keys were not listed")
-    if head.draft_vocab_named:
+    if head.draft_vocab is not None if or_null else head.draft_vocab_named:
         return ok("the config has the key draft_vocab_size")
     words = "the config has no key draft_vocab_size"
-    return unknown(f"{words}, and ties its embeddings") if pair.drafter.config.tied else fail(words)
+    if pair.drafter.config.tied and not or_null:
+        return unknown(f"{words}, and ties its embeddings")
+    return fail(words)
 
 
 def head_table_sound(pair: JudgedPair) -> CheckOutcome:
@@ -701,6 +713,21 @@ def _block_head(pair: JudgedPair) -> HeadFacts:
     return needed(pair.drafter.head, BLOCK_UNREAD)
 
 
+def mlp_draft_tokens(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
+    """Fail when an MLP speculator is asked for more tokens than it predicts.
+
+    at_most: for any more; otherwise multiples are fine.
+    """
+    tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
+    if pair.drafter.role != "mlp_speculator":
+        return not_applicable(f"the draft is: {pair.drafter.role}")
+    most = pair.drafter.config.sizes.get("n_predict")
+    if not isinstance(most, int) or most < 1:
+        return not_applicable("no n_predict was read")
+    words = f"{tokens} draft tokens, n_predict {most}"
+    return fail(words) if tokens > most and (at_most or tokens % most) else ok(words)
+
+
 def omni_draft(
     pair: JudgedPair, *, targets: list[str], architecture: str, markov: str
 ) -> CheckOutcome:
@@ -761,6 +788,14 @@ def _only_for(pair: JudgedPair, targets: list[str]) -> None:
     name = needed(whole_type(pair.target.config), "the target's model_type was not read")
     if name not in targets:
         raise Settled(not_applicable(f"the target's model_type is {name}"))
+
+
+def medusa_draft_tokens(pair: JudgedPair) -> CheckOutcome:
+    """Fail when more tokens are asked for than there are Medusa heads."""
+    tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), head_of(pair)
+    most = applies(head.medusa_heads, "no number of Medusa heads was read")
+    words = f"{tokens} draft tokens, {most} Medusa heads"
+    return fail(words) if tokens > most else ok(words)
 
 
 def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
@@ -923,7 +958,9 @@ def mtp_layers_present(
         return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
     promised = head.mtp_promised if head is not None else facts.config.mtp_layers
     whole = facts.role == "full"  # an assistant of Gemma 4 is all layers, and has no such names
-    if table is not None and whole and any(_listed(facts.config, setup, table)):
+    if table is not None and whole:
+        if not any(_listed(facts.config, setup, table)):
+            return not_applicable("another rule says that no such layers are built")
         fixed = _fixed_layers(facts.config, setup, table)
         promised = fixed or (1 if promised is None else promised)
     if not promised:

@@ -91,7 +91,8 @@ def role(
         return "dflash"
     if by_tensors := _by_tensors(tensors):
         return by_tensors
-    if any(name.endswith(_GENERATES) for name in config.architectures or ()):
+    # Some classes do not say in their names that they generate; MTP layers do.
+    if config.mtp_layers or any(name.endswith(_GENERATES) for name in config.architectures or ()):
         return FULL
     return "encoder" if config.architectures else None
 
