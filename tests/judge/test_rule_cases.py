@@ -39,6 +39,7 @@ LARGEST = 4400
 
 ONLY_UNKNOWN = {
     "llama_load_is_known": "says that the facts suffice or not; nothing can fail",
+    "llama_taken_for": "another method must be asked for",
     "pipeline_not_read": "what the engine does with stages was not found out",
     "target_recurrent_not_read": "what the engine does with such layers was not found out",
     "draft_recurrent_not_read": "what the engine does with such layers was not found out",
@@ -227,3 +228,11 @@ def nothing_read(engine: str, version: str, method: str | None) -> EngineVerdict
 def test_allowances_are_used() -> None:
     checks = {rule.check for _, rule in rows()}
     assert checks >= NEEDS_NO_FACTS.keys() | ONLY_UNKNOWN.keys()
+
+
+def test_nothing_is_promised_after_a_row_that_stops() -> None:
+    """A DSpark file of three layers, given as EAGLE-3 to a build that does not load it."""
+    (case,) = (case for case in cases_of("LCP232") if "as-eagle3" in case.name)
+    (verdict,) = case.verdicts
+    failed = [one.rule for one in verdict.findings if one.outcome is Outcome.FAIL]
+    assert failed == ["LCP232"]

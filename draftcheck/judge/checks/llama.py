@@ -258,9 +258,9 @@ def _written(pair: JudgedPair) -> JudgedPair:
     return replace(pair, draft=replace(draft, head=head))
 
 
-def llama_head_declares(pair: JudgedPair, *, fields: list[str], kind: str = "") -> CheckOutcome:
-    """Fail when the file does not state one of these; kind: only asked of such a head."""
-    if kind and pair.drafter.role not in (kind, None):
+def llama_head_declares(pair: JudgedPair, *, fields: list[str], kinds: list[str]) -> CheckOutcome:
+    """Fail when the file does not state one of these; kinds: only asked of such heads."""
+    if pair.drafter.role not in (*kinds, None):
         return not_applicable(f"the draft is: {pair.drafter.role}")
     return heads.head_declares(_written(pair), fields=fields)
 
@@ -294,6 +294,8 @@ def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) 
 
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the keys ask for."""
+    if pair.drafter.role not in (*BORROWERS, None):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     return heads.head_fc(_written(pair), own=own)
 
 
@@ -396,13 +398,23 @@ def llama_mistaken_head(
     return fail(words) if same else ok(words)
 
 
-def llama_not_eagle3(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either."""
+def llama_not_eagle3(pair: JudgedPair, *, fails: list[str]) -> CheckOutcome:
+    """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either.
+
+    fails: only these kinds do, of others it is not known what happens.
+    """
     _reaches_the_head(pair)
-    seen, head = heads.head_kind_in(pair, kinds=["eagle3"]), _written(pair).drafter.head
+    seen = heads.head_kind_in(pair, kinds=["eagle3"], fails=fails)
+    head = _written(pair).drafter.head
     alike = head is not None and head.aux_count == heads.USUAL_LAYERS
     failed = seen.outcome is Outcome.FAIL
     return ok(f"{seen.saw}, with three layers") if failed and alike else seen
+
+
+def llama_taken_for(pair: JudgedPair, *, method: str) -> CheckOutcome:
+    """Unknown where both files load: this build goes by another method, whatever was asked for."""
+    _reaches_the_head(pair)
+    return unknown(f"this build takes it for {method}: ask again with --method {method}")
 
 
 def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
@@ -592,6 +604,7 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
     """Fail when the converter leaves the target's own MTP layers out."""
     if pair.draft is not None:
         return not_applicable("a file with MTP layers is given")
+    _reaches_the_head(pair)
     return _mtp_written(pair)
 
 
