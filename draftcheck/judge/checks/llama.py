@@ -250,7 +250,8 @@ def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
 
 
 def _written(pair: JudgedPair) -> JudgedPair:
-    """The pair with the head as it stands in its GGUF file."""
+    """The pair with the head as it stands in its GGUF file, where both files load."""
+    _reaches_the_head(pair)
     draft = pair.draft
     if draft is None or draft.gguf or draft.head is None or draft.role in heads.NO_HEAD:
         return pair
@@ -333,6 +334,7 @@ def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
 
     tied: from this build on an embedding of its own serves as the output too.
     """
+    _reaches_the_head(pair)
     draft = pair.drafter
     if draft.role in heads.NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
@@ -380,7 +382,6 @@ def llama_mistaken_head(
     from_anchor: only heads that predict the next token at the last known one; unless: not those
     of these classes, or with these keys in their GGUF file.
     """
-    _reaches_the_head(pair)
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
     marks = {*keys, *(pair.drafter.config.architectures or ())}
@@ -403,9 +404,8 @@ def llama_not_eagle3(pair: JudgedPair, *, fails: list[str]) -> CheckOutcome:
 
     fails: only these kinds do, of others it is not known what happens.
     """
-    _reaches_the_head(pair)
-    seen = heads.head_kind_in(pair, kinds=["eagle3"], fails=fails)
     head = _written(pair).drafter.head
+    seen = heads.head_kind_in(pair, kinds=["eagle3"], fails=fails)
     alike = head is not None and head.aux_count == heads.USUAL_LAYERS
     failed = seen.outcome is Outcome.FAIL
     return ok(f"{seen.saw}, with three layers") if failed and alike else seen
@@ -417,11 +417,24 @@ def llama_taken_for(pair: JudgedPair, *, method: str) -> CheckOutcome:
     return unknown(f"this build takes it for {method}: ask again with --method {method}")
 
 
+def llama_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutcome:
+    """Fail when the head has a norm before fc that neither converter nor loader knows here."""
+    _reaches_the_head(pair)
+    return heads.head_norm_before_fc(pair, forms=forms)
+
+
+def llama_fc_norms(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc, which the converter does not know."""
+    _reaches_the_head(pair)
+    return heads.head_fc_norms(pair, known={})
+
+
 def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
     """Fail when the converter does not see which layers an EAGLE-3 head was trained on."""
     draft, head = pair.drafter, pair.drafter.head
     if draft.gguf is not None or draft.role != "eagle3":
         return not_applicable("no EAGLE-3 head to convert")
+    _reaches_the_head(pair)
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
     build = Build(pair.setup)
