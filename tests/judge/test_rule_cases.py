@@ -119,6 +119,7 @@ def test_what_an_engine_never_comes_to_is_not_said(refused: str, later: str) -> 
     [
         ("LCP232/fail-dspark-as-eagle3-b10162", "LCP220"),
         ("LCP133/fail-head-class-with-norms-of-states", "LCP233"),
+        ("LCP104/fail-eagle3-with-md-alone-b9605", "LCP010"),
     ],
 )
 def test_nothing_is_promised_after_the_end(case: str, later: str) -> None:

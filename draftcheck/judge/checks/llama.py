@@ -456,6 +456,7 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target has ids that a GGUF head has no token for."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
+    _reaches_the_head(pair)
     unread = "number of tokens of the target or of the head was not read"
     known = needed(heads.head_of(pair).vocab, unread)
     target = needed(pair.target.config.vocab_size, unread)
@@ -467,6 +468,7 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     """Fail when ordinary tokens of a GGUF head differ from the target's."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
+    _reaches_the_head(pair)
     return vocabulary.texts_differ(pair, more_than=more_than)
 
 
@@ -475,6 +477,7 @@ def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
     draft = applies(pair.draft, "the target's own layers")
     if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
+    _reaches_the_head(pair)
     named = (draft.head.target_hidden or draft.head.hidden) if draft.head else None
     unread = "hidden size of the target or of the MTP layers was not read"
     theirs = needed(named if named is not None else draft.config.hidden, unread)
@@ -489,6 +492,7 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
     assistant: only files that live on the target's own cache, or only the others.
     """
     draft = applies(pair.draft, "the target's own layers")
+    _reaches_the_head(pair)
     unread = "the architecture of the target or of the MTP layers was not read"
     ours = needed(architecture(pair.target, pair.setup), unread)
     theirs = needed(architecture(draft, pair.setup), unread)
@@ -640,6 +644,7 @@ def _mtp_written(pair: JudgedPair) -> CheckOutcome:
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
+    _reaches_the_head(pair)
     draft, role = pair.drafter, needed(pair.drafter.role, UNTOLD)
     made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
     words = f"-md without --spec-type; the draft is: {role}"
