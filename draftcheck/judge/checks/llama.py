@@ -353,6 +353,34 @@ def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
     return ok(f"{words}, all own")
 
 
+def llama_markov_rows(pair: JudgedPair, *, tied: str) -> CheckOutcome:
+    """Fail when a DSpark file takes the output of a target with another number of tokens.
+
+    tied: from this build on an embedding of its own serves as the output too.
+    """
+    draft, head = pair.drafter, _written(pair).drafter.head
+    if draft.gguf is None or draft.role != "dspark":
+        return not_applicable(f"no GGUF file of a DSpark head: {draft.role}")
+    unread = "tensors or number of tokens of the head were not read"
+    head = needed(head, unread)
+    ours, theirs = pair.target.config.vocab_size, needed(head.vocab, unread)
+    words = f"the head has {theirs:,} tokens, the target {needed(ours, unread):,}"
+    if ours == theirs:
+        return ok(words)
+    own = head.embed_tokens if Build(pair.setup).has(tied) else False
+    return ok(f"{words}, all own") if needed(head.lm_head, unread) or own else fail(words)
+
+
+def llama_mask_row(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target's embedding has no row for the mask token of a block drafter."""
+    draft, head = pair.drafter, _written(pair).drafter.head
+    if draft.gguf is None or draft.role not in ("dflash", "dspark"):
+        return not_applicable(f"no GGUF file of a block drafter: {draft.role}")
+    if head is not None and head.embed_tokens:
+        return ok("the head has an embedding of its own")
+    return heads.head_mask_in_vocabulary(pair)
+
+
 def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
     """Fail when this build's graph of the target hands out no layer inputs."""
     _reaches_the_head(pair)
