@@ -311,6 +311,19 @@ def llama_head_layers(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     return heads.head_layers_in_range(_written(pair), beyond=beyond)
 
 
+def llama_last_state(pair: JudgedPair, *, without: dict[str, str]) -> CheckOutcome:
+    """Fail when the head reads the output of the last layer and the target's graph keeps none.
+
+    without: the architectures, in these builds.
+    """
+    name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
+    read = heads.head_layers_in_range(_written(pair), beyond=0).outcome is Outcome.FAIL
+    words = f"target architecture {name}"
+    if not read or not is_listed(name, without, pair.setup):
+        return ok(words)
+    return fail(f"{words}, and the head reads the output of its last layer")
+
+
 def llama_head_width(
     pair: JudgedPair, *, own: bool = False, all_own: str | None = None
 ) -> CheckOutcome:
