@@ -38,8 +38,6 @@ RUNS_IN_VAIN = {
     "eagle3/other-texts", "dflash/other-texts", "dspark/other-texts",
     "dflash/fewer-tokens", "dspark/fewer-tokens", "mtp/sidecar-for-another-architecture",
 }  # fmt: skip
-# The rule quotes what happens one layer nearer; its `why` tells both.
-OTHER_WORDS = {"dflash/layer-5-of-4", "dspark/layer-5-of-4"}
 # -md alone: the server detects the head; we point to the method instead of judging it.
 DETECTED = {"as-none/dflash", "as-none/dspark", "as-none/mtp"}
 
@@ -92,6 +90,6 @@ def test_the_deciding_rule_quotes_the_engine(tmp_path: Path) -> None:
             next(part.strip() for part in one.split("…") if len(part.strip()) > 3)
             for one in found.engine_says.split(ONE_OF)
         ]
-        if not any(one[:60] in row["line"] for one in said) and case.name not in OTHER_WORDS:
+        if not any(one[:60] in row["line"] for one in said):
             strange.append(f"{case.name}: {found.rule} says {found.engine_says!r}: {row['line']}")
     assert not strange, "\n".join(strange)
