@@ -253,16 +253,16 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
 
 def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
     """What the rules that apply say, in their order."""
-    found, recorded, other_method = [], pair.recorded, False
+    found, recorded, over = [], pair.recorded, False
     for rule in rules:
-        if other_method and rule.methods:
+        if over and rule.methods:
             continue
         seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
         seen = seen or see(rule.check, pair, rule.params)
         if seen.outcome is Outcome.NOT_APPLICABLE:
             continue
-        if rule.changes_method and seen.outcome is Outcome.FAIL:
-            other_method = True
+        if (rule.changes_method or rule.stops) and seen.outcome is Outcome.FAIL:
+            over = True
         saw = cut(seen.saw)
         key = (rule.id, seen.outcome, saw)
         known = _worded.get(key)

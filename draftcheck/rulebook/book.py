@@ -59,6 +59,8 @@ class Rule(RuleWords, frozen=True):
     engine_says: str | None = None
     changes_method: bool = False
     """Where it fails, another method is taken: later rows that name this one do not hold."""
+    stops: bool = False
+    """Where it fails, the engine comes no further: later rows that name a method are not met."""
 
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ LARGEST = 4400
 
 ONLY_UNKNOWN = {
     "llama_load_is_known": "says that the facts suffice or not; nothing can fail",
+    "llama_taken_for": "another method must be asked for",
     "pipeline_not_read": "what the engine does with stages was not found out",
     "target_recurrent_not_read": "what the engine does with such layers was not found out",
     "draft_recurrent_not_read": "what the engine does with such layers was not found out",
@@ -111,6 +112,20 @@ def test_what_an_engine_never_comes_to_is_not_said(refused: str, later: str) -> 
     """A head whose config is refused is not asked for its vocabulary."""
     (case,) = (case for case in cases_of(refused) if case.kind == "fail")
     assert finding(case.verdict, later) is None
+
+
+@pytest.mark.parametrize(
+    ("case", "later"),
+    [
+        ("LCP232/fail-dspark-as-eagle3-b10162", "LCP220"),
+        ("LCP133/fail-head-class-with-norms-of-states", "LCP233"),
+        ("LCP104/fail-eagle3-with-md-alone-b9605", "LCP010"),
+    ],
+)
+def test_nothing_is_promised_after_the_end(case: str, later: str) -> None:
+    """Where a file does not load, rows about what follows say nothing."""
+    (found,) = (one for one in cases_of(case.partition("/")[0]) if one.name == case)
+    assert finding(found.verdict, later) is None
 
 
 def test_verdicts_change_only_with_rules_or_judging() -> None:

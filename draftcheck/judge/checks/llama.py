@@ -250,7 +250,8 @@ def llama_bos_exists(pair: JudgedPair) -> CheckOutcome:
 
 
 def _written(pair: JudgedPair) -> JudgedPair:
-    """The pair with the head as it stands in its GGUF file."""
+    """The pair with the head as it stands in its GGUF file, where both files load."""
+    _reaches_the_head(pair)
     draft = pair.draft
     if draft is None or draft.gguf or draft.head is None or draft.role in heads.NO_HEAD:
         return pair
@@ -258,9 +259,9 @@ def _written(pair: JudgedPair) -> JudgedPair:
     return replace(pair, draft=replace(draft, head=head))
 
 
-def llama_head_declares(pair: JudgedPair, *, fields: list[str], kind: str = "") -> CheckOutcome:
-    """Fail when the file does not state one of these; kind: only asked of such a head."""
-    if kind and pair.drafter.role not in (kind, None):
+def llama_head_declares(pair: JudgedPair, *, fields: list[str], kinds: list[str]) -> CheckOutcome:
+    """Fail when the file does not state one of these; kinds: only asked of such heads."""
+    if pair.drafter.role not in (*kinds, None):
         return not_applicable(f"the draft is: {pair.drafter.role}")
     return heads.head_declares(_written(pair), fields=fields)
 
@@ -294,6 +295,8 @@ def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) 
 
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the keys ask for."""
+    if pair.drafter.role not in (*BORROWERS, None):
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     return heads.head_fc(_written(pair), own=own)
 
 
@@ -306,6 +309,19 @@ def llama_head_layers(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
     if architecture(pair.target, pair.setup) in last:
         beyond = max(beyond, 1)
     return heads.head_layers_in_range(_written(pair), beyond=beyond)
+
+
+def llama_last_state(pair: JudgedPair, *, without: dict[str, str]) -> CheckOutcome:
+    """Fail when the head reads the output of the last layer and the target's graph keeps none.
+
+    without: the architectures, in these builds.
+    """
+    name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
+    read = heads.head_layers_in_range(_written(pair), beyond=0).outcome is Outcome.FAIL
+    words = f"target architecture {name}"
+    if not read or not is_listed(name, without, pair.setup):
+        return ok(words)
+    return fail(f"{words}, and the head reads the output of its last layer")
 
 
 def llama_head_width(
@@ -331,6 +347,7 @@ def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
 
     tied: from this build on an embedding of its own serves as the output too.
     """
+    _reaches_the_head(pair)
     draft = pair.drafter
     if draft.role in heads.NO_HEAD:
         return not_applicable(f"the draft is no head: {draft.role}")
@@ -347,6 +364,34 @@ def llama_head_borrows(pair: JudgedPair, *, tied: str = "") -> CheckOutcome:
         if not there:
             return fail(f"{words}; {name} is the target's")
     return ok(f"{words}, all own")
+
+
+def llama_markov_rows(pair: JudgedPair, *, tied: str) -> CheckOutcome:
+    """Fail when a DSpark file takes the output of a target with another number of tokens.
+
+    tied: from this build on an embedding of its own serves as the output too.
+    """
+    draft, head = pair.drafter, _written(pair).drafter.head
+    if draft.gguf is None or draft.role != "dspark":
+        return not_applicable(f"no GGUF file of a DSpark head: {draft.role}")
+    unread = "tensors or number of tokens of the head were not read"
+    head = needed(head, unread)
+    ours, theirs = pair.target.config.vocab_size, needed(head.vocab, unread)
+    words = f"the head has {theirs:,} tokens, the target {needed(ours, unread):,}"
+    if ours == theirs:
+        return ok(words)
+    own = head.embed_tokens if Build(pair.setup).has(tied) else False
+    return ok(f"{words}, all own") if needed(head.lm_head, unread) or own else fail(words)
+
+
+def llama_mask_row(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target's embedding has no row for the mask token of a block drafter."""
+    draft, head = pair.drafter, _written(pair).drafter.head
+    if draft.gguf is None or draft.role not in ("dflash", "dspark"):
+        return not_applicable(f"no GGUF file of a block drafter: {draft.role}")
+    if head is not None and head.embed_tokens:
+        return ok("the head has an embedding of its own")
+    return heads.head_mask_in_vocabulary(pair)
 
 
 def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
@@ -378,7 +423,6 @@ def llama_mistaken_head(
     from_anchor: only heads that predict the next token at the last known one; unless: not those
     of these classes, or with these keys in their GGUF file.
     """
-    _reaches_the_head(pair)
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
     marks = {*keys, *(pair.drafter.config.architectures or ())}
@@ -396,13 +440,34 @@ def llama_mistaken_head(
     return fail(words) if same else ok(words)
 
 
-def llama_not_eagle3(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either."""
-    _reaches_the_head(pair)
-    seen, head = heads.head_kind_in(pair, kinds=["eagle3"]), _written(pair).drafter.head
+def llama_not_eagle3(pair: JudgedPair, *, fails: list[str]) -> CheckOutcome:
+    """Fail when the draft is no EAGLE-3 head, and does not name three layers like one either.
+
+    fails: only these kinds do, of others it is not known what happens.
+    """
+    head = _written(pair).drafter.head
+    seen = heads.head_kind_in(pair, kinds=["eagle3"], fails=fails)
     alike = head is not None and head.aux_count == heads.USUAL_LAYERS
     failed = seen.outcome is Outcome.FAIL
     return ok(f"{seen.saw}, with three layers") if failed and alike else seen
+
+
+def llama_taken_for(pair: JudgedPair, *, method: str) -> CheckOutcome:
+    """Unknown where both files load: this build goes by another method, whatever was asked for."""
+    _reaches_the_head(pair)
+    return unknown(f"this build takes it for {method}: ask again with --method {method}")
+
+
+def llama_norm_before_fc(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutcome:
+    """Fail when the head has a norm before fc that neither converter nor loader knows here."""
+    _reaches_the_head(pair)
+    return heads.head_norm_before_fc(pair, forms=forms)
+
+
+def llama_fc_norms(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc, which the converter does not know."""
+    _reaches_the_head(pair)
+    return heads.head_fc_norms(pair, known={})
 
 
 def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
@@ -410,6 +475,7 @@ def llama_layers_read(pair: JudgedPair) -> CheckOutcome:
     draft, head = pair.drafter, pair.drafter.head
     if draft.gguf is not None or draft.role != "eagle3":
         return not_applicable("no EAGLE-3 head to convert")
+    _reaches_the_head(pair)
     if head is None or head.declared is None:
         return unknown("the head's layers were not read")
     build = Build(pair.setup)
@@ -431,6 +497,7 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     """Fail when the target has ids that a GGUF head has no token for."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
+    _reaches_the_head(pair)
     unread = "number of tokens of the target or of the head was not read"
     known = needed(heads.head_of(pair).vocab, unread)
     target = needed(pair.target.config.vocab_size, unread)
@@ -442,6 +509,7 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     """Fail when ordinary tokens of a GGUF head differ from the target's."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
+    _reaches_the_head(pair)
     return vocabulary.texts_differ(pair, more_than=more_than)
 
 
@@ -450,6 +518,7 @@ def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
     draft = applies(pair.draft, "the target's own layers")
     if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
+    _reaches_the_head(pair)
     named = (draft.head.target_hidden or draft.head.hidden) if draft.head else None
     unread = "hidden size of the target or of the MTP layers was not read"
     theirs = needed(named if named is not None else draft.config.hidden, unread)
@@ -464,6 +533,7 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
     assistant: only files that live on the target's own cache, or only the others.
     """
     draft = applies(pair.draft, "the target's own layers")
+    _reaches_the_head(pair)
     unread = "the architecture of the target or of the MTP layers was not read"
     ours = needed(architecture(pair.target, pair.setup), unread)
     theirs = needed(architecture(draft, pair.setup), unread)
@@ -592,6 +662,7 @@ def llama_mtp_written(pair: JudgedPair) -> CheckOutcome:
     """Fail when the converter leaves the target's own MTP layers out."""
     if pair.draft is not None:
         return not_applicable("a file with MTP layers is given")
+    _reaches_the_head(pair)
     return _mtp_written(pair)
 
 
@@ -614,6 +685,7 @@ def _mtp_written(pair: JudgedPair) -> CheckOutcome:
 
 def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
     """Fail when -md alone leaves the draft unused; detected ones are judged by their method."""
+    _reaches_the_head(pair)
     draft, role = pair.drafter, needed(pair.drafter.role, UNTOLD)
     made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
     words = f"-md without --spec-type; the draft is: {role}"
