@@ -650,16 +650,17 @@ def _cached_head(facts: ModelFacts) -> int | None:
 
 
 def llama_cache_blocks(
-    pair: JudgedPair, *, block: int, plain: list[str], sides: list[str]
+    pair: JudgedPair, *, block: int, types: list[str], side: str
 ) -> CheckOutcome:
-    """Fail when a quantised cache cuts the heads of one of the sides into parts of a block."""
-    if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
+    """Fail when a cache of these types cuts the heads of that side into parts of a block."""
+    if pair.setup.kv_dtype not in types:
         return not_applicable("no quantised cache")
-    for side in sides:
-        size = needed(_cached_head(pair.model(side)), f"the {side}'s head size was not read")
-        if size % block:
-            return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
-    return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")
+    size = needed(_cached_head(pair.model(side)), f"the {side}'s head size was not read")
+    if size % block == 0:
+        return ok(f"blocks of {block} divide the {side}'s heads of {size}")
+    if side == "draft" and (_cached_head(pair.target) or 0) % block:
+        return not_applicable("the target's cache stops the server before")
+    return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype})")
 
 
 def llama_may_see(pair: JudgedPair) -> CheckOutcome:
