@@ -100,6 +100,8 @@ class LlamaArchitectures(KnownNames, frozen=True):
     required: Mapping[str, Mapping[str, str]]
     typed: TypedKeys
     tensors: Mapping[str, ArchitectureTensors]
+    scales: NamesByBuild
+    """What else than .weight a tensor's name may end in."""
     mtp: MtpArchitectures
     nextn: FirstBuilds
     feeds: LayerFeeds
