@@ -37,6 +37,7 @@ class ArchitectureKinds(RuleRow, frozen=True):
     """Architectures that are treated alike."""
 
     no_memory: Names
+    encoder_decoder: Names
     recurrent: Names
     vision: Names
     projectors: Names
