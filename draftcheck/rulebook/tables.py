@@ -37,6 +37,7 @@ class ArchitectureKinds(RuleRow, frozen=True):
     """Architectures that are treated alike."""
 
     no_memory: Names
+    encoder_decoder: Names
     recurrent: Names
     vision: Names
     projectors: Names
@@ -100,6 +101,8 @@ class LlamaArchitectures(KnownNames, frozen=True):
     required: Mapping[str, Mapping[str, str]]
     typed: TypedKeys
     tensors: Mapping[str, ArchitectureTensors]
+    scales: NamesByBuild
+    """What else than .weight a tensor's name may end in."""
     mtp: MtpArchitectures
     nextn: FirstBuilds
     feeds: LayerFeeds

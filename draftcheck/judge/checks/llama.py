@@ -223,13 +223,29 @@ def llama_no_vocabulary(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
 
 def llama_architecture_in(pair: JudgedPair, *, side: str, kind: str) -> CheckOutcome:
     """Fail when that side's architecture is in the table's list of that kind."""
+    name = _architecture_of(pair, side)
+    listed = name in getattr(pair.setup.tables["llamacpp-architectures"].kinds, kind)
+    return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
+
+
+def llama_takes_back(pair: JudgedPair) -> CheckOutcome:
+    """Fail when rejected tokens can be taken back from the target's state, but not the draft's.
+
+    Where they cannot be taken back from either, both return to a checkpoint.
+    """
+    target, draft = (_architecture_of(pair, side) for side in ("target", "draft"))
+    recurrent = pair.setup.tables["llamacpp-architectures"].kinds.recurrent
+    words = f"target architecture {target}, draft architecture {draft}"
+    return fail(words) if draft in recurrent and target not in recurrent else ok(words)
+
+
+def _architecture_of(pair: JudgedPair, side: str) -> str:
     facts = pair.model(side)
     name = architecture(facts, pair.setup)
     if name is None and facts.gguf is None:
-        return not_applicable(f"the {side}'s folder names no class that the converter knows")
-    needed(name, f"the {side}'s architecture was not read")
-    listed = name in getattr(pair.setup.tables["llamacpp-architectures"].kinds, kind)
-    return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
+        words = f"the {side}'s folder names no class that the converter knows"
+        raise Settled(not_applicable(words))
+    return needed(name, f"the {side}'s architecture was not read")
 
 
 def _wpm_puts_bos(setup: EngineSetup) -> bool:
@@ -722,16 +738,17 @@ def _cached_head(facts: ModelFacts) -> int | None:
 
 
 def llama_cache_blocks(
-    pair: JudgedPair, *, block: int, plain: list[str], sides: list[str]
+    pair: JudgedPair, *, block: int, types: list[str], side: str
 ) -> CheckOutcome:
-    """Fail when a quantised cache cuts the heads of one of the sides into parts of a block."""
-    if pair.setup.kv_dtype is None or pair.setup.kv_dtype in plain:
+    """Fail when a cache of these types cuts the heads of that side into parts of a block."""
+    if pair.setup.kv_dtype not in types:
         return not_applicable("no quantised cache")
-    for side in sides:
-        size = needed(_cached_head(pair.model(side)), f"the {side}'s head size was not read")
-        if size % block:
-            return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype[:40]})")
-    return ok(f"blocks of {block} divide the heads of the {' and the '.join(sides)}")
+    size = needed(_cached_head(pair.model(side)), f"the {side}'s head size was not read")
+    if size % block == 0:
+        return ok(f"blocks of {block} divide the {side}'s heads of {size}")
+    if side == "draft" and (_cached_head(pair.target) or 0) % block:
+        return not_applicable("the target's cache stops the server before")
+    return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype})")
 
 
 def llama_may_see(pair: JudgedPair) -> CheckOutcome:

@@ -162,8 +162,14 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
             build.fail("tensor-shape", f"{name} has {shape[0]:,} rows, the keys say {width:,}")
     if table.known is None:
         return
+    scales = (
+        name
+        for since, names in build.architectures.scales.items()
+        if build.has(since)
+        for name in names
+    )
     known = re.compile(
-        rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.(weight|\w*scale))?"
+        rf"(blk\.\d+\.)?({'|'.join(table.known)})(\.({'|'.join(('weight', *scales))}))?"
         rf"|blk\.\d+\.({'|'.join(table.biases or ('-',))})\.bias"
     )
     for name in tensors:
