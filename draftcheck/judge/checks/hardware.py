@@ -143,32 +143,46 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) 
 
 
 def kv_dtype_capability(
-    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0
+    pair: JudgedPair,
+    *,
+    starts: str,
+    floor: int,
+    lowest: int = 0,
+    latent: list[str] | None = None,
+    alone: bool = False,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
-    lowest: GPUs below it fail in another way.
+    lowest: GPUs below it fail in another way; latent, alone: as below.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    return fail(words) if kind.startswith(starts) and lowest <= given < floor else ok(words)
+    if not kind.startswith(starts) or not lowest <= given < floor:
+        return ok(words)
+    return fail(words) if latent is None else _fail_by_cache(pair, words, latent, alone)
 
 
 def kv_dtype_other_than(
-    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
+    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str], alone: bool = False
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
 
-    latent: types of target with a latent cache (MLA), which have backends of their own.
+    latent: types of target with a latent cache (MLA), which have backends of their own; they pass,
+    or (alone) are the only ones that fail.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if not kind.startswith(starts) or str(given) in families:
         return ok(words)
+    return _fail_by_cache(pair, words, latent, alone)
+
+
+def _fail_by_cache(pair: JudgedPair, words: str, latent: list[str], alone: bool) -> CheckOutcome:
     name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    return ok(f"{words}, target {name}") if name in latent else fail(words)
+    seen = f"{words}, target {name}" if name in latent else words
+    return fail(seen) if (name in latent) is alone else ok(seen)
 
 
 def type_capability(
