@@ -107,13 +107,18 @@ def type_takes_dtype(
     return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
-def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
-    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
+def quantization_capability(
+    pair: JudgedPair, *, floors: dict[str, str], exact: bool = False
+) -> CheckOutcome:
+    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
+
+    exact: newer ones than that fail too.
+    """
     given = applies(capability(pair.setup), NO_GPU)
     told = []
     for side, kind, floor in _entries(pair, floors):
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
-        if given < int(floor):
+        if given < int(floor) or (exact and given > int(floor)):
             return fail(words)
         told.append(ok(words))
     none = not_applicable("no quantisation with a floor")
@@ -148,41 +153,41 @@ def kv_dtype_capability(
     starts: str,
     floor: int,
     lowest: int = 0,
-    latent: list[str] | None = None,
+    types: list[str] | None = None,
     alone: bool = False,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
-    lowest: GPUs below it fail in another way; latent, alone: as below.
+    lowest: GPUs below it fail in another way; types, alone: as below.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if not kind.startswith(starts) or not lowest <= given < floor:
         return ok(words)
-    return fail(words) if latent is None else _fail_by_cache(pair, words, latent, alone)
+    return fail(words) if types is None else _fail_by_type(pair, words, types, alone)
 
 
 def kv_dtype_other_than(
-    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str], alone: bool = False
+    pair: JudgedPair, *, starts: str, families: list[str], types: list[str], alone: bool = False
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
 
-    latent: types of target with a latent cache (MLA), which have backends of their own; they pass,
-    or (alone) are the only ones that fail.
+    types: of target, with attention backends of their own (latent attention, MLA); they pass, or
+    (alone) are the only ones that fail.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if not kind.startswith(starts) or str(given) in families:
         return ok(words)
-    return _fail_by_cache(pair, words, latent, alone)
+    return _fail_by_type(pair, words, types, alone)
 
 
-def _fail_by_cache(pair: JudgedPair, words: str, latent: list[str], alone: bool) -> CheckOutcome:
+def _fail_by_type(pair: JudgedPair, words: str, types: list[str], alone: bool) -> CheckOutcome:
     name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    seen = f"{words}, target {name}" if name in latent else words
-    return fail(seen) if (name in latent) is alone else ok(seen)
+    seen = f"{words}, target {name}" if name in types else words
+    return fail(seen) if (name in types) is alone else ok(seen)
 
 
 def type_capability(
