@@ -148,46 +148,60 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) 
 
 
 def kv_dtype_capability(
-    pair: JudgedPair,
-    *,
-    starts: str,
-    floor: int,
-    lowest: int = 0,
-    types: list[str] | None = None,
-    alone: bool = False,
+    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0, latent: list[str] | None = None
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
-    lowest: GPUs below it fail in another way; types, alone: as below.
+    lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
+    which have backends of their own.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if not kind.startswith(starts) or not lowest <= given < floor:
-        return ok(words)
-    return fail(words) if types is None else _fail_by_type(pair, words, types, alone)
+    if (name := pair.target.config.model_type) in (latent or ()):
+        return ok(f"{words}, target {name}")
+    return fail(words) if kind.startswith(starts) and lowest <= given < floor else ok(words)
 
 
 def kv_dtype_other_than(
-    pair: JudgedPair, *, starts: str, families: list[str], types: list[str], alone: bool = False
+    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
 
-    types: of target, with attention backends of their own (latent attention, MLA); they pass, or
-    (alone) are the only ones that fail.
+    latent: types of target with a latent cache (MLA), which have backends of their own.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if not kind.startswith(starts) or str(given) in families:
         return ok(words)
-    return _fail_by_type(pair, words, types, alone)
-
-
-def _fail_by_type(pair: JudgedPair, words: str, types: list[str], alone: bool) -> CheckOutcome:
     name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    seen = f"{words}, target {name}" if name in types else words
-    return fail(seen) if (name in types) is alone else ok(seen)
+    return ok(f"{words}, target {name}") if name in latent else fail(words)
+
+
+def target_reads_kv_dtype(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    types: list[str],
+    floor: int,
+    lowest: int = 0,
+    above: int = 1000,
+    latent: bool = False,
+) -> CheckOutcome:
+    """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
+
+    Those are GPUs from lowest to below floor, and from above on; latent: only targets that keep
+    latent vectors (MLA), which not every model of a type does.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    name = needed(pair.target.config.model_type, "the target's model_type was not read")
+    words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
+    if name not in types or (latent and not pair.target.config.sizes.get("kv_lora_rank")):
+        return not_applicable(words)
+    lacks = lowest <= given < floor or given >= above
+    return fail(words) if kind in kinds and lacks else ok(words)
 
 
 def type_capability(
