@@ -107,13 +107,18 @@ def type_takes_dtype(
     return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
-def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
-    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
+def quantization_capability(
+    pair: JudgedPair, *, floors: dict[str, str], exact: bool = False
+) -> CheckOutcome:
+    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
+
+    exact: newer ones than that fail too.
+    """
     given = applies(capability(pair.setup), NO_GPU)
     told = []
     for side, kind, floor in _entries(pair, floors):
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
-        if given < int(floor):
+        if given < int(floor) or (exact and given > int(floor)):
             return fail(words)
         told.append(ok(words))
     none = not_applicable("no quantisation with a floor")
@@ -143,15 +148,18 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) 
 
 
 def kv_dtype_capability(
-    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0
+    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0, latent: list[str] | None = None
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
-    lowest: GPUs below it fail in another way.
+    lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
+    which have backends of their own.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
+    if (name := pair.target.config.model_type) in (latent or ()):
+        return ok(f"{words}, target {name}")
     return fail(words) if kind.startswith(starts) and lowest <= given < floor else ok(words)
 
 

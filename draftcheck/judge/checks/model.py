@@ -78,6 +78,7 @@ def draft_context(
     served_at_most: int | None = None,
     target_quantized: str | None = None,
     yarn_named: str | None = None,
+    yarn_stated: str | None = None,
     by_layer: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
@@ -87,8 +88,8 @@ def draft_context(
     that differs; first: names in config.json that count before the usual one; unstated: what a
     config without a length comes to; served_at_most: where no context is asked for;
     target_quantized: only asked of such targets; yarn_named: versions that name the original length
-    of yarn themselves; by_layer: types whose scaling these versions keep by the kind of layer: it
-    does not count there.
+    of yarn themselves; yarn_stated: versions that take the length stated beside yarn as it is;
+    by_layer: types whose scaling these versions keep by the kind of layer: it does not count there.
     """
     if target_quantized is not None:
         needed(pair.target.config.model_type, "the target's config was not read")
@@ -97,9 +98,12 @@ def draft_context(
     unread = "a context length was not read"
     yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
 
+    stated = yarn_stated is not None and in_window(yarn_stated, pair.setup)
+
     def window(facts: ModelFacts, rope: str) -> int | None:
-        layered = is_listed(facts.config.model_type, by_layer or {}, pair.setup)
-        return _window(facts, "plain" if layered else rope, first, unstated, yarn)
+        plain = is_listed(facts.config.model_type, by_layer or {}, pair.setup)
+        plain = plain or (stated and _is_yarn(facts.config))
+        return _window(facts, "plain" if plain else rope, first, unstated, yarn)
 
     draft = needed(window(pair.drafter, rope), unread)
     if asked := pair.setup.context:
@@ -123,12 +127,17 @@ def _window(
         return unstated
     scaling = config.rope_scaling or {}
     named = "original_max_position_embeddings" in scaling
-    named = named or (yarn and "yarn" in (scaling.get("rope_type"), scaling.get("type")))
+    named = named or (yarn and _is_yarn(config))
     if rope == "plain" or (rope == "unless-original" and named):
         return length or config.context
     if length and config.context and config.scaled_context:
         return length * config.scaled_context // config.context
     return length or config.scaled_context
+
+
+def _is_yarn(config: ConfigFacts) -> bool:
+    scaling = config.rope_scaling or {}
+    return "yarn" in (scaling.get("rope_type"), scaling.get("type"))
 
 
 def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
