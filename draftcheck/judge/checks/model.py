@@ -435,14 +435,26 @@ def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
 # ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
 
 
-def draft_kind_taken(pair: JudgedPair, *, format: str, kinds: list[str]) -> CheckOutcome:
-    """Fail when the draft, in a file of this format, is of none of these kinds."""
+def draft_kind_taken(
+    pair: JudgedPair, *, format: str, kinds: list[str], prefix: str = ""
+) -> CheckOutcome:
+    """Fail when the draft, in a file of this format, is of none of these kinds.
+
+    A whole GGUF file that carries MTP layers too is taken for its layers, where such are taken.
+    prefix: of the names of all its tensors.
+    """
     draft = pair.drafter
     here = "gguf" if draft.gguf is not None else "folder"
     if here != format:
         return not_applicable(f"the draft is a {here}")
     needed(draft.role, UNTOLD)
     what = "an ordinary model" if draft.role == "full" else f"a head of kind {draft.role}"
+    own = draft.head.mtp_promised or draft.head.mtp_present if draft.head is not None else 0
+    if format == "gguf" and draft.role == "full" and own and "mtp" in kinds:
+        return unknown(f"the draft is {what} with MTP layers: ask again with --method draft-mtp")
+    others = [name for name in draft.weights.tensors or () if not name.startswith(prefix)]
+    if draft.role in kinds and others:
+        return fail(f"the folder has {others[0]} beside {prefix}*")
     return ok(f"the draft is {what}") if draft.role in kinds else fail(f"the draft is {what}")
 
 
