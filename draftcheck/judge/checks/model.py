@@ -447,15 +447,16 @@ def draft_kind_taken(
     here = "gguf" if draft.gguf is not None else "folder"
     if here != format:
         return not_applicable(f"the draft is a {here}")
-    needed(draft.role, UNTOLD)
-    what = "an ordinary model" if draft.role == "full" else f"a head of kind {draft.role}"
-    own = draft.head.mtp_promised or draft.head.mtp_present if draft.head is not None else 0
-    if format == "gguf" and draft.role == "full" and own and "mtp" in kinds:
-        return unknown(f"the draft is {what} with MTP layers: ask again with --method draft-mtp")
-    others = [name for name in draft.weights.tensors or () if not name.startswith(prefix)]
-    if draft.role in kinds and others:
-        return fail(f"the folder has {others[0]} beside {prefix}*")
-    return ok(f"the draft is {what}") if draft.role in kinds else fail(f"the draft is {what}")
+    role, head = needed(draft.role, UNTOLD), draft.head
+    words = "the draft is " + ("an ordinary model" if role == "full" else f"a head of kind {role}")
+    if role in kinds:
+        names = draft.weights.tensors or ()
+        other = next((name for name in names if not name.startswith(prefix)), None)
+        return fail(f"the folder has {other} beside {prefix}*") if other else ok(words)
+    layers = head is not None and (head.mtp_promised or head.mtp_present)
+    if layers and format == "gguf" and role == "full" and "mtp" in kinds:
+        return unknown(f"{words} with MTP layers: ask again with --method draft-mtp")
+    return fail(words)
 
 
 def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
