@@ -2,7 +2,8 @@
 
 An engine has several methods, and a method several forms: one row of the rulebook each, with the
 versions that have it, the files it loads and the kinds of draft it takes. A pair offers a kind of
-draft: what the draft is (full, eagle3, mtp …), the target's own layers (itself), or none.
+draft: what the draft is (full, eagle3, mtp …), the target's own layers (itself), or none. Some
+engines take a whole model's GGUF file for the MTP layers in it (holds-mtp).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def choose(
     any_automatic = any(method.automatic for method in fitting)
     methods = tuple(
         method
-        for kind in kinds
+        for kind in (*_held(comparison), *kinds)
         for method in fitting
         if (method.automatic or not any_automatic) and kind in method.drafts
     )
@@ -95,6 +96,15 @@ def roles(comparison: Comparison) -> tuple[str, ...]:
     return (*(itself if comparison.one_model else ()), comparison.draft.role or "full")
 
 
+def _held(comparison: Comparison) -> tuple[str, ...]:
+    """What a draft of kind full may be taken for instead."""
+    draft = comparison.draft
+    if draft is None or draft.role != "full" or draft.gguf is None or comparison.one_model:
+        return ()
+    layers = draft.head is not None and (draft.head.mtp_promised or draft.head.mtp_present)
+    return ("holds-mtp",) if layers else ()
+
+
 def in_version(engine: Engine, version: str, wanted: str | None = None) -> tuple[Method, ...]:
     """The methods that this version has; wanted: only that one, in all its forms."""
     return tuple(
@@ -111,7 +121,7 @@ def _wanted(comparison: Comparison, engine: Engine, fitting: tuple[Method, ...])
     The target named a second time as its draft means the target's own layers, where the method
     has such a form.
     """
-    offered = roles(comparison)
+    offered = (*_held(comparison), *roles(comparison))
     forms = [method for method in fitting if comparison.one_model and needs_no_draft(method)]
     forms += [method for method in fitting if set(offered) & set(method.drafts)]
     if forms:

@@ -49,7 +49,11 @@ SUBJECTS = {
     "hardware": "GPUs, types and memory",
 }
 """Module of checks -> what its rules look at."""
-TAKES = {"none": "no draft", "itself": "the target's own MTP layers"}
+TAKES = {
+    "none": "no draft",
+    "itself": "the target's own MTP layers",
+    "holds-mtp": "a whole GGUF file that has MTP layers",
+}
 
 
 def select(rule_id: str | None, engine: str | None) -> list[Row]:

@@ -32,6 +32,7 @@ VocabularyUse = Literal["shared", "translated", "by-size", "head", "none", "any"
 DraftKind = Literal[
     "full", "eagle", "eagle3", "peagle", "mtp", "medusa", "mlp_speculator", "dflash", "dflash2",
     "dspark",
+    "holds-mtp",  # a whole model in a GGUF file that has MTP layers too
     "itself",  # the target's own MTP layers
     "none",  # n-grams and the like: no model at all
 ]  # fmt: skip

@@ -466,6 +466,14 @@ def test_ollama_hands_an_ordinary_pair_to_llama_server(run: Run, tmp_path: Path)
     assert str(draft) in repair["text"] and "--spec-type draft-simple" in repair["text"]
 
 
+def test_ollama_does_not_call_a_head_an_ordinary_draft(run: Run, tmp_path: Path) -> None:
+    named = {"general.architecture": ("string", "eagle3")}
+    target, head = make.gguf(tmp_path / "big.gguf"), make.gguf(tmp_path / "head.gguf", keys=named)
+    entry = run("pair", target, head, "--engine", "ollama", "--format", "json").engine("ollama")
+    assert entry["verdict"] == "incompatible"
+    assert not [r for r in entry["repairs"] if "draft-simple" in r["text"]]
+
+
 def test_gguf_files_are_judged_for_lm_studio_when_it_is_named(run: Run, tmp_path: Path) -> None:
     """By default llama.cpp speaks for them: its rules know more than a page of documentation."""
     target, draft = make.gguf(tmp_path / "big.gguf"), make.gguf(tmp_path / "small.gguf")

@@ -99,8 +99,16 @@ def draft_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Chec
     return _architecture_listed(pair, "draft", known)
 
 
-def target_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Fail when the target's architecture is not one that this version lists."""
+def target_architecture_known(
+    pair: JudgedPair, *, known: dict[str, str], classes: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when the target's architecture is not one that this version lists.
+
+    classes: only asked for drafts of these.
+    """
+    name = _architecture(pair.drafter.config)
+    if classes is not None and not is_listed(name, classes, pair.setup):
+        return ok(f"another rule speaks of drafts of class {name}")
     return _architecture_listed(pair, "target", known)
 
 

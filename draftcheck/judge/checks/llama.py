@@ -529,9 +529,14 @@ def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     return vocabulary.texts_differ(pair, more_than=more_than)
 
 
-def llama_mtp_width(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the file with MTP layers is not as wide as the target."""
+def llama_mtp_width(pair: JudgedPair, *, gguf_only: bool = False) -> CheckOutcome:
+    """Fail when the file with MTP layers is not as wide as the target.
+
+    gguf_only: of a folder another rule speaks.
+    """
     draft = applies(pair.draft, "the target's own layers")
+    if gguf_only and draft.gguf is None:
+        return not_applicable("no GGUF file")
     if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
         return not_applicable("no MTP layers")
     _reaches_the_head(pair)

@@ -444,15 +444,28 @@ def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
 # ---- which kinds of draft an engine takes, and how it finds out what kind one is ----
 
 
-def draft_kind_taken(pair: JudgedPair, *, format: str, kinds: list[str]) -> CheckOutcome:
-    """Fail when the draft, in a file of this format, is of none of these kinds."""
+def draft_kind_taken(
+    pair: JudgedPair, *, format: str, kinds: list[str], prefix: str = ""
+) -> CheckOutcome:
+    """Fail when the draft, in a file of this format, is of none of these kinds.
+
+    A whole GGUF file that carries MTP layers too is taken for its layers, where such are taken.
+    prefix: of the names of all its tensors.
+    """
     draft = pair.drafter
     here = "gguf" if draft.gguf is not None else "folder"
     if here != format:
         return not_applicable(f"the draft is a {here}")
-    needed(draft.role, UNTOLD)
-    what = "an ordinary model" if draft.role == "full" else f"a head of kind {draft.role}"
-    return ok(f"the draft is {what}") if draft.role in kinds else fail(f"the draft is {what}")
+    role, head = needed(draft.role, UNTOLD), draft.head
+    words = "the draft is " + ("an ordinary model" if role == "full" else f"a head of kind {role}")
+    if role in kinds:
+        names = draft.weights.tensors or ()
+        other = next((name for name in names if not name.startswith(prefix)), None)
+        return fail(f"the folder has {other} beside {prefix}*") if other else ok(words)
+    layers = head is not None and (head.mtp_promised or head.mtp_present)
+    if layers and format == "gguf" and role == "full" and "mtp" in kinds:
+        return unknown(f"{words} with MTP layers: ask again with --method draft-mtp")
+    return fail(words)
 
 
 def draft_kind_not_read(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:

@@ -163,8 +163,13 @@ def tokenizer_size_equal(pair: JudgedPair) -> CheckOutcome:
     return fail(words)
 
 
-def texts_agree(pair: JudgedPair) -> CheckOutcome:
-    """Fail when some id has another text, or a text on one side only."""
+def texts_agree(pair: JudgedPair, *, whole: bool = False) -> CheckOutcome:
+    """Fail when some id has another text, or a text on one side only.
+
+    whole: only asked of drafts that are no heads.
+    """
+    if whole and pair.drafter.role != "full":
+        return not_applicable(f"the draft is: {pair.drafter.role}")
     vocabulary = pair.vocabulary
     if vocabulary.differing_ids:
         return fail(differences(pair))
