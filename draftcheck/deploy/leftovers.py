@@ -64,6 +64,8 @@ _YAML_START = re.compile(
 MOST_LINES_OF_PROSE, MOST_INDENT = 60, 10_000
 _NAMED = re.compile(r".*[\"']?\w[\"']?:[ \t]*[\"']?(--[\w-]+)[\"']?[ \t]*,?[ \t\r]*\n?")
 """flag: --spec-type, and no value: a name."""
+_OR = re.compile(r"(?:-[\w-]+|^[ \t]*)\|$")
+"""Before one of several names of an option; file|4096|--option is a value."""
 _EITHER = re.compile(r"--[\w-]+\|-")
 """--spec-draft-model|--model-draft: a pattern."""
 _LISTED = re.compile(
@@ -213,7 +215,8 @@ def _talks(line: str, before: str) -> bool:
         or _NAMED.fullmatch(line)
         or _COMPARED.search(before)
         or _TOLD.search(before)
-        or before.endswith(("`", "|"))
+        or before.endswith("`")
+        or _OR.search(before)
         or _EITHER.match(line, len(before))
     )
 
