@@ -575,6 +575,15 @@ def head_layer_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if head.layer_type in types else fail(words)
 
 
+def head_embeds_in_order(pair: JudgedPair) -> CheckOutcome:
+    """Fail when an assistant looks for tokens among centroids (use_ordered_embeddings)."""
+    config = pair.drafter.config
+    needed(config.model_type, "the draft's config was not read")
+    if config.sizes.get("use_ordered_embeddings"):
+        return fail("the head's config sets use_ordered_embeddings")
+    return ok("no ordered embeddings")
+
+
 def head_norm_before_fc(
     pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
 ) -> CheckOutcome:
