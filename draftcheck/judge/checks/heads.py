@@ -18,6 +18,7 @@ from draftcheck.judge.checks.listed import (
     in_window,
     is_listed,
     quant_method,
+    ran_by,
     whole_type,
 )
 from draftcheck.judge.checks.outcomes import (
@@ -851,8 +852,11 @@ def own_layers_named(
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 
-def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
-    """Fail when a model of these classes states no MTP layers."""
+def mtp_number_stated(
+    pair: JudgedPair, *, architectures: list[str], backends: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when a model of these classes states no MTP layers; backends: ran_by()."""
+    ran_by(pair, backends)
     for side, facts in pair.both:
         named = facts.config.architectures or None
         name = needed(named, f"the {side}'s architecture was not read")[0]
@@ -921,6 +925,7 @@ def mtp_layers_present(
     asked: bool | None = None,
     tracked: dict[str, str] | None = None,
     stages: list[str] | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP layers of the draft's config are not in its weights.
 
@@ -928,8 +933,9 @@ def mtp_layers_present(
     looked_for: only those whose class asks for the weights itself, in this way; "": the others;
     asked: only checkpoints of which the loader asks which weights were read, or only the others;
     tracked: quantisations of which it asks too; stages: classes of which the engine loads the
-    stages of DSpark instead.
+    stages of DSpark instead; backends: ran_by().
     """
+    ran_by(pair, backends)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     if _is_class(facts, stages or []):
         return _dspark_stages_present(facts)
@@ -1013,6 +1019,7 @@ def mtp_layers_exist(
     format: str = "",
     by_number: bool = False,
     unless_classes: list[str] | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
@@ -1020,8 +1027,9 @@ def mtp_layers_exist(
     unstated: architectures with such layers whose config need not state how many; heads: other
     kinds of draft that run the same way; unread: kinds that are loaded in another way; format: only
     drafts in a gguf file, or in a folder; by_number: the number in the config decides, whatever
-    the weights hold; unless_classes: another rule speaks of these.
+    the weights hold; unless_classes: another rule speaks of these; backends: ran_by().
     """
+    ran_by(pair, backends)
     _in_format(pair, format)
     _of_other_class(pair, unless_classes)
     facts, side = pair.drafter, pair.drafter_side
