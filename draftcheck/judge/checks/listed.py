@@ -117,7 +117,7 @@ def draft_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Chec
 def target_architecture_known(
     pair: JudgedPair, *, known: dict[str, str], backends: dict[str, str] | None = None
 ) -> CheckOutcome:
-    """Fail when the target's architecture is not one that this version lists; backends: ran_by()."""
+    """Fail when this version does not list the target's architecture; backends: ran_by()."""
     ran_by(pair, backends)
     return _architecture_listed(pair, "target", known)
 
