@@ -327,6 +327,27 @@ def cache_rewinds(
     return ok(words)
 
 
+def caches_per_layer(
+    pair: JudgedPair, *, always: dict[str, str], shared: dict[str, str]
+) -> CheckOutcome:
+    """Fail when the target has another number of caches than of layers.
+
+    always: types that do; shared: those that do where layers share a cache. model_type -> "since".
+    """
+    config = pair.target.config
+    name = needed(whole_type(config), "the target's model_type was not read")
+    words = f"target model_type is {name}"
+    if is_listed(name, always, pair.setup):
+        return fail(words)
+    if not is_listed(name, shared, pair.setup):
+        return ok(words)
+    count = config.sizes.get("num_kv_shared_layers")
+    if not isinstance(count, int):
+        return unknown(f"{words}; num_kv_shared_layers was not read")
+    words = f"{words}, {count} of its layers share a cache"
+    return fail(words) if count else ok(words)
+
+
 def window_rewinds(
     pair: JudgedPair,
     *,
