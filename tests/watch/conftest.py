@@ -37,6 +37,7 @@ MLX007 = ["server.py::Provider.load"]
 MLX005 = "only run"
 MLX006 = "only run"
 MLX008 = "only run"
+MLX011 = "only run"
 """
 SOURCE = {
     "utils.py": """

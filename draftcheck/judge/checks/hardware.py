@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from draftcheck import versions
-from draftcheck.judge.checks.listed import is_listed, marlin_runs, whole_type
+from draftcheck.judge.checks.listed import is_listed, marlin_runs, ran_by, whole_type
 from draftcheck.judge.checks.outcomes import (
     applies,
     fail,
@@ -30,12 +30,18 @@ NO_GPU = "no GPU with a known compute capability was named"
 
 
 def capability_at_least(
-    pair: JudgedPair, *, floor: int, above: int = 0, below: int | None = None
+    pair: JudgedPair,
+    *,
+    floor: int,
+    above: int = 0,
+    below: int | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
-    below: newer ones fail too, from this capability on.
+    below: newer ones fail too, from this capability on; backends: ran_by().
     """
+    ran_by(pair, backends)
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))

@@ -18,6 +18,7 @@ from draftcheck.judge.checks.listed import (
     in_window,
     is_listed,
     quant_method,
+    ran_by,
     whole_type,
 )
 from draftcheck.judge.checks.outcomes import (
@@ -49,6 +50,9 @@ UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
 """Types of tensors that a checkpoint without quantisation has."""
 LEAST_PADDED = 0.9
 """A smaller part of a vocabulary lacks more than padding."""
+DSPARK_LAYERS = "dspark_target_layer_ids"
+DSPARK_STAGE = "mtp.0.main_proj."
+"""The layers that DSpark's stages read, in config.json, and a tensor that only they have."""
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -222,6 +226,7 @@ def head_layers_in_range(
     beyond: int,
     unchecked: str | None = None,
     next_layer: dict[str, str] | None = None,
+    shift_stated: str | None = None,
     looped: dict[str, str] | None = None,
     unless_classes: list[str] | None = None,
     trained_for: str | None = None,
@@ -230,9 +235,10 @@ def head_layers_in_range(
 
     beyond: how many numbers after the last layer the engine still understands; unchecked: a list
     of this name is not compared, and what follows was not found out; next_layer: classes of heads
-    for which these versions read the layer after the one that is named; looped: classes of targets
-    that run their layers several times, and count each time; unless_classes: another rule speaks of
-    these; trained_for: the key of the head's config that must be the target's number of layers.
+    for which these versions read the layer after the one that is named; shift_stated: versions in
+    which a config may say that it is the named one after all; looped: classes of targets that run
+    their layers several times, and count each time; unless_classes: another rule speaks of these;
+    trained_for: the key of the head's config that must be the target's number of layers.
     """
     _of_other_class(pair, unless_classes)
     head = head_of(pair)
@@ -241,7 +247,7 @@ def head_layers_in_range(
     if isinstance(made_for, int) and made_for > 0 and depth is not None and made_for != depth:
         return fail(f"the head was made for {made_for} layers, the target has {depth}")
     name = (pair.drafter.config.architectures or (None,))[0]
-    beyond -= is_listed(name, next_layer or {}, pair.setup)
+    shift = int(is_listed(name, next_layer or {}, pair.setup))
     unread = "layers of the target or of the head were not read"
     named = _stated(head, head.aux_layers, not_applicable("the head names no layers"), unread)
     highest = max(named, default=0)
@@ -250,8 +256,10 @@ def head_layers_in_range(
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
     layers = needed(target.config.layers, unread) - own
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
-    if highest < layers + beyond:
+    if highest < layers + beyond - shift:
         return ok(words)
+    if shift_stated and highest < layers + beyond and in_window(shift_stated, pair.setup):
+        return unknown(f"{words}; it reads the one after it, unless its config says otherwise")
     if unchecked is not None and head.aux_key == unchecked:
         return unknown(f"{words}; {unchecked} is not compared with it")
     if is_listed((target.config.architectures or (None,))[0], looped or {}, pair.setup):
@@ -586,6 +594,15 @@ def head_layer_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return ok(words) if head.layer_type in types else fail(words)
 
 
+def head_embeds_in_order(pair: JudgedPair) -> CheckOutcome:
+    """Fail when an assistant looks for tokens among centroids (use_ordered_embeddings)."""
+    config = pair.drafter.config
+    needed(config.model_type, "the draft's config was not read")
+    if config.sizes.get("use_ordered_embeddings"):
+        return fail("the head's config sets use_ordered_embeddings")
+    return ok("no ordered embeddings")
+
+
 def head_norm_before_fc(
     pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
 ) -> CheckOutcome:
@@ -876,8 +893,11 @@ def own_layers_named(
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 
-def mtp_number_stated(pair: JudgedPair, *, architectures: list[str]) -> CheckOutcome:
-    """Fail when a model of these classes states no MTP layers."""
+def mtp_number_stated(
+    pair: JudgedPair, *, architectures: list[str], backends: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when a model of these classes states no MTP layers; backends: ran_by()."""
+    ran_by(pair, backends)
     for side, facts in pair.both:
         named = facts.config.architectures or None
         name = needed(named, f"the {side}'s architecture was not read")[0]
@@ -945,15 +965,21 @@ def mtp_layers_present(
     looked_for: str | None = None,
     asked: bool | None = None,
     tracked: dict[str, str] | None = None,
+    stages: list[str] | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP layers of the draft's config are not in its weights.
 
     table: types that this version builds such layers for, whether their number is stated or not;
     looked_for: only those whose class asks for the weights itself, in this way; "": the others;
     asked: only checkpoints of which the loader asks which weights were read, or only the others;
-    tracked: quantisations of which it asks too.
+    tracked: quantisations of which it asks too; stages: classes of which the engine loads the
+    stages of DSpark instead; backends: ran_by().
     """
+    ran_by(pair, backends)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
+    if _is_class(facts, stages or []):
+        return _dspark_stages_present(facts)
     if head is None and facts.role is None:
         return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
     promised = head.mtp_promised if head is not None else facts.config.mtp_layers
@@ -978,6 +1004,18 @@ def mtp_layers_present(
         doubt = unknown(f"{words}; quantised in a way that config.json does not name")
         return doubt if asked else not_applicable("another rule says it")
     return fail(words)
+
+
+def _dspark_stages_present(facts: ModelFacts) -> CheckOutcome:
+    """Fail when neither config nor weights have the stages of DSpark that DeepSeek V4 can hold."""
+    if facts.config.model_type is None:
+        return unknown("the config was not read")
+    if facts.head is None or facts.head.aux_key != DSPARK_LAYERS:
+        return fail(f"no DSpark stages: the config has no {DSPARK_LAYERS}")
+    tensors = needed(facts.weights.tensors, UNCOUNTED)
+    if any(name.startswith(DSPARK_STAGE) for name in tensors):
+        return ok("DSpark stages are in the weights")
+    return fail("no DSpark stages in the weights")
 
 
 def _mtp_present(facts: ModelFacts) -> int | None:
@@ -1022,17 +1060,25 @@ def mtp_layers_exist(
     heads: list[str] | None = None,
     unread: list[str] | None = None,
     format: str = "",
+    by_number: bool = False,
+    unless_classes: list[str] | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
     table: types that the engine builds such layers for without looking at their number;
     unstated: architectures with such layers whose config need not state how many; heads: other
     kinds of draft that run the same way; unread: kinds that are loaded in another way; format: only
-    drafts in a gguf file, or in a folder.
+    drafts in a gguf file, or in a folder; by_number: the number in the config decides, whatever
+    the weights hold; unless_classes: another rule speaks of these; backends: ran_by().
     """
+    ran_by(pair, backends)
     _in_format(pair, format)
+    _of_other_class(pair, unless_classes)
     facts, side = pair.drafter, pair.drafter_side
     role, head = needed(facts.role, UNTOLD), facts.head
+    if by_number and role == "full" and not facts.config.mtp_layers:
+        return fail(f"the {side}'s config states no MTP layers")
     if role in (heads or ()):
         return not_applicable(f"the {side} is: {role}")
     if role == "mtp" or (role == "full" and head and (head.mtp_promised or head.mtp_present)):

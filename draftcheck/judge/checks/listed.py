@@ -62,6 +62,18 @@ def among_classes(
         raise Settled(not_applicable(f"another rule speaks of drafts of class {name}"))
 
 
+def ran_by(pair: JudgedPair, backends: dict[str, str] | None) -> None:
+    """Settle a check whose list is that of one of two backends, where the other runs the target.
+
+    backends: the quantisation of a target that the backend takes, in these versions nothing else.
+    """
+    wanted = [name for name in backends or {} if is_listed(name, backends or {}, pair.setup)]
+    if wanted:
+        needed(pair.target.config.model_type, "the target's config was not read")
+        if (name := quant_method(pair.target)) not in wanted:
+            raise Settled(not_applicable(f"target quant_method is {name or 'none'}"))
+
+
 def _among(side: str, fact: str, name: str | None, known: list[str]) -> CheckOutcome:
     """Fail when this fact of this side is none of these."""
     words = f"the {side}'s {fact} is {name}"
@@ -88,8 +100,11 @@ def _both_listed(
     return ok(f"{fact}: {names['target']} and {names['draft']}")
 
 
-def architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Fail when a side's architecture is not one that this version loads."""
+def architecture_known(
+    pair: JudgedPair, *, known: dict[str, str], backends: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when a side's architecture is not one that this version loads; backends: ran_by()."""
+    ran_by(pair, backends)
     names = {side: _architecture(facts.config) for side, facts in pair.both}
     return _both_listed("architecture", names, known, pair.setup)
 
@@ -100,12 +115,17 @@ def draft_architecture_known(pair: JudgedPair, *, known: dict[str, str]) -> Chec
 
 
 def target_architecture_known(
-    pair: JudgedPair, *, known: dict[str, str], classes: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    known: dict[str, str],
+    classes: dict[str, str] | None = None,
+    backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's architecture is not one that this version lists.
 
-    classes: only asked for drafts of these.
+    classes: only asked for drafts of these; backends: ran_by().
     """
+    ran_by(pair, backends)
     name = _architecture(pair.drafter.config)
     if classes is not None and not is_listed(name, classes, pair.setup):
         return ok(f"another rule speaks of drafts of class {name}")

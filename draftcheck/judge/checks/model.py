@@ -7,7 +7,7 @@ from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
     is_listed,
-    quant_method,
+    ran_by,
     target_type_known,
     whole_type,
 )
@@ -75,8 +75,8 @@ def draft_context(
     target_rope: str | None = None,
     first: list[str] | None = None,
     unstated: int | None = None,
-    served_at_most: int | None = None,
-    target_quantized: str | None = None,
+    served_at_most: dict[str, str] | None = None,
+    backends: dict[str, str] | None = None,
     yarn_named: str | None = None,
     yarn_stated: str | None = None,
     by_layer: dict[str, str] | None = None,
@@ -86,15 +86,12 @@ def draft_context(
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
     (not where the config names the original length); target_rope: the same for the target, where
     that differs; first: names in config.json that count before the usual one; unstated: what a
-    config without a length comes to; served_at_most: where no context is asked for;
-    target_quantized: only asked of such targets; yarn_named: versions that name the original length
-    of yarn themselves; yarn_stated: versions that take the length stated beside yarn as it is;
-    by_layer: types whose scaling these versions keep by the kind of layer: it does not count there.
+    config without a length comes to; served_at_most: where no context is asked for, tokens -> the
+    versions; backends: ran_by(); yarn_named: versions that name the original length of yarn
+    themselves; yarn_stated: versions that take the length stated beside yarn as it is; by_layer:
+    types whose scaling these versions keep by the kind of layer: it does not count there.
     """
-    if target_quantized is not None:
-        needed(pair.target.config.model_type, "the target's config was not read")
-        if (name := quant_method(pair.target)) != target_quantized:
-            return not_applicable(f"target quant_method is {name or 'none'}")
+    ran_by(pair, backends)
     unread = "a context length was not read"
     yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
 
@@ -111,8 +108,10 @@ def draft_context(
         return fail(words) if draft < asked else ok(words)
     served = needed(window(pair.target, target_rope or rope), unread)
     where = "the target's own window"
-    if served_at_most is not None and served > served_at_most:
-        served, where = served_at_most, "unless more is asked for"
+    most = served_at_most or {}
+    limit = next((int(n) for n in most if is_listed(n, most, pair.setup)), served)
+    if served > limit:
+        served, where = limit, "unless more is asked for"
     words = f"draft {draft:,} tokens, served {served:,} ({where})"
     return fail(words) if draft < served else ok(words)
 
@@ -335,6 +334,27 @@ def cache_rewinds(
         if other := sorted(set(kinds) - ATTENTION):
             return fail(f"{words} with layers of kind {', '.join(other)}")
     return ok(words)
+
+
+def caches_per_layer(
+    pair: JudgedPair, *, always: dict[str, str], shared: dict[str, str]
+) -> CheckOutcome:
+    """Fail when the target has another number of caches than of layers.
+
+    always: types that do; shared: those that do where layers share a cache. model_type -> "since".
+    """
+    config = pair.target.config
+    name = needed(whole_type(config), "the target's model_type was not read")
+    words = f"target model_type is {name}"
+    if is_listed(name, always, pair.setup):
+        return fail(words)
+    if not is_listed(name, shared, pair.setup):
+        return ok(words)
+    count = config.sizes.get("num_kv_shared_layers")
+    if not isinstance(count, int):
+        return unknown(f"{words}; num_kv_shared_layers was not read")
+    words = f"{words}, {count} of its layers share a cache"
+    return fail(words) if count else ok(words)
 
 
 def window_rewinds(
