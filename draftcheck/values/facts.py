@@ -72,6 +72,8 @@ class ConfigFacts:
     """Of a model with several parts: the classes that its language model's part names."""
     vocab_size: int | None = None
     """config.json vocab_size (text_config first), or the GGUF's number of tokens."""
+    vocab_size_outside: bool | None = None
+    """Whether a config with a text part states vocab_size beside it: pipeline() reads that one."""
     layers: int | None = None
     hidden: int | None = None
     heads: int | None = None

@@ -267,20 +267,34 @@ def both_decode_alone(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return fail(found[0]) if found else ok("both are decoders")
 
 
-def no_nested_config(pair: JudgedPair, *, answers: dict[str, str]) -> CheckOutcome:
+def no_nested_config(
+    pair: JudgedPair, *, alone: dict[str, str], answers: dict[str, str], never: dict[str, str]
+) -> CheckOutcome:
     """Fail when a side keeps its language model in a part of the config.
 
-    answers: types that are loaded as that part alone, or whose config answers for it.
+    alone: targets that are loaded as that part (drafts are loaded whole); answers: types whose
+    config answers for its part; never: types that do not, however config.json is written.
     """
+    doubts = []
     for side, facts in pair.both:
         config = facts.config
         if config.multimodal is None or config.model_type is None:
-            return unknown(f"the config of the {side} was not read")
-        nested = config.multimodal and config.outer_type != config.model_type
-        if nested and not is_listed(config.outer_type, answers, pair.setup):
-            words = f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
+            doubts.append(f"the config of the {side} was not read")
+            continue
+        name = config.outer_type
+        words = f"{side} model_type is {name}"
+        if is_listed(name, never, pair.setup):
             return fail(words)
-    return ok("both configs answer at their top level")
+        answered = is_listed(name, alone if side == "target" else {}, pair.setup)
+        if name == config.model_type or not config.multimodal or answered:
+            continue
+        words += f", of its text {config.model_type}"
+        if is_listed(name, answers, pair.setup):
+            continue
+        if config.vocab_size_outside is False:
+            return fail(words)
+        doubts.append(f"{words}; which ids it gives at its top level was not read")
+    return unknown(doubts[0]) if doubts else ok("both configs answer at their top level")
 
 
 def target_layers_at_least(

@@ -133,6 +133,7 @@ def from_dict(
         architectures=_classes(config),
         text_architectures=None if part is config else _classes(part),
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
+        vocab_size_outside=None if part is config else "vocab_size" in config,
         layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
         heads=heads,
