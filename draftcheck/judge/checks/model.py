@@ -131,9 +131,14 @@ def _window(
     return length or config.scaled_context
 
 
-def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
-    """The same for drafts with learned positions, which have no row beyond their window."""
-    positions = pair.drafter.config.positions
+def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = None) -> CheckOutcome:
+    """The same for drafts with learned positions, which have no row beyond their window.
+
+    also: types that compute their positions once, for that many tokens.
+    """
+    config = pair.drafter.config
+    listed = is_listed(config.model_type, also or {}, pair.setup)
+    positions = "learned" if listed else config.positions
     if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
     seen = draft_context(pair)

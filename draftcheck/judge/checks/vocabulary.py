@@ -143,6 +143,7 @@ def pad_id_there(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
 
     Only where the eos ids are the same: they are compared first.
     """
+    needed_of_both(pair, lambda facts: facts.config.model_type, "model_type")
     found = [
         f"{side} model_type is {facts.config.model_type}, without pad_token_id"
         for side, facts in pair.both
