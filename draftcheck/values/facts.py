@@ -100,6 +100,8 @@ class ConfigFacts:
     """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
     pad_token_id: int | None = None
     generation_eos_ids: tuple[int, ...] | None = None
+    use_cache: bool | None = None
+    """What generate() starts from: generation_config.json, or config.json where there is none."""
     mrope: bool | None = None
     """Rotary positions in several dimensions (vision models)."""
     positions: str | None = None

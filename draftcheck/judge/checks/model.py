@@ -347,6 +347,13 @@ def cache_rewinds(
     return ok(words)
 
 
+def cache_is_kept(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target's files turn its cache off."""
+    kept = applies(pair.target.config.use_cache, "where generate() starts from was not read")
+    words = f"use_cache of the target is {str(kept).lower()}"
+    return ok(words) if kept else fail(words)
+
+
 def window_rewinds(
     pair: JudgedPair,
     *,
