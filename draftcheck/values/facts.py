@@ -72,6 +72,8 @@ class ConfigFacts:
     """Of a model with several parts: the classes that its language model's part names."""
     vocab_size: int | None = None
     """config.json vocab_size (text_config first), or the GGUF's number of tokens."""
+    vocab_size_outside: bool | None = None
+    """Whether a config with a text part states vocab_size beside it: pipeline() reads that one."""
     layers: int | None = None
     hidden: int | None = None
     heads: int | None = None
@@ -98,6 +100,8 @@ class ConfigFacts:
     """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
     pad_token_id: int | None = None
     generation_eos_ids: tuple[int, ...] | None = None
+    use_cache: bool | None = None
+    """What generate() starts from: generation_config.json, or config.json where there is none."""
     mrope: bool | None = None
     """Rotary positions in several dimensions (vision models)."""
     positions: str | None = None

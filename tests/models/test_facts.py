@@ -158,6 +158,29 @@ def test_special_tokens_know_their_file(tmp_path: Path) -> None:
     assert found.config.generation_eos_ids == (257, 5)
 
 
+@pytest.mark.parametrize(
+    ("config", "generation", "expected"),
+    [
+        ({}, None, True),
+        ({"use_cache": False}, None, False),
+        ({"use_cache": False}, {}, True),
+        ({}, {"use_cache": False}, False),
+        ({"text_config": {"model_type": "llama", "use_cache": False}}, None, None),
+    ],
+)
+def test_what_generate_starts_from(
+    tmp_path: Path, config: dict[str, Any], generation: dict[str, Any] | None, expected: bool | None
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    make.write_json(folder / "config.json", {"model_type": "llama", "vocab_size": 4, **config})
+    if generation is not None:
+        make.write_json(folder / "generation_config.json", generation)
+    found = read(folder).config
+    assert found.use_cache is expected
+    assert found.vocab_size_outside is (True if "text_config" in config else None)
+
+
 def test_missing_facts_are_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()

@@ -376,6 +376,15 @@ def quantization_taken(
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
 
 
+def quantization_named(pair: JudgedPair) -> CheckOutcome:
+    """Fail when a side's quantization_config says neither quant_method nor load_in_4bit/8bit."""
+    for side, facts in pair.both:
+        quant = facts.config.quantization
+        if quant and not any(name == "quant_method" or "load_in" in name for name in quant):
+            return fail(f"quantization_config of the {side} has no quant_method")
+    return unread_config(pair.both) or ok("no quantisation without a name")
+
+
 def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
     """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels.
 

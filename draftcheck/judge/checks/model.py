@@ -139,9 +139,14 @@ def _is_yarn(config: ConfigFacts) -> bool:
     return "yarn" in (scaling.get("rope_type"), scaling.get("type"))
 
 
-def draft_context_learned(pair: JudgedPair) -> CheckOutcome:
-    """The same for drafts with learned positions, which have no row beyond their window."""
-    positions = pair.drafter.config.positions
+def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = None) -> CheckOutcome:
+    """The same for drafts with learned positions, which have no row beyond their window.
+
+    also: types that compute their positions once, for that many tokens.
+    """
+    config = pair.drafter.config
+    listed = is_listed(config.model_type, also or {}, pair.setup)
+    positions = "learned" if listed else config.positions
     if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
     seen = draft_context(pair)
@@ -275,20 +280,34 @@ def both_decode_alone(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
     return fail(found[0]) if found else ok("both are decoders")
 
 
-def no_nested_config(pair: JudgedPair, *, answers: dict[str, str]) -> CheckOutcome:
+def no_nested_config(
+    pair: JudgedPair, *, alone: dict[str, str], answers: dict[str, str], never: dict[str, str]
+) -> CheckOutcome:
     """Fail when a side keeps its language model in a part of the config.
 
-    answers: types that are loaded as that part alone, or whose config answers for it.
+    alone: targets that are loaded as that part (drafts are loaded whole); answers: types whose
+    config answers for its part; never: types that do not, however config.json is written.
     """
+    doubts = []
     for side, facts in pair.both:
         config = facts.config
         if config.multimodal is None or config.model_type is None:
-            return unknown(f"the config of the {side} was not read")
-        nested = config.multimodal and config.outer_type != config.model_type
-        if nested and not is_listed(config.outer_type, answers, pair.setup):
-            words = f"{side} model_type is {config.outer_type}, of its text {config.model_type}"
+            doubts.append(f"the config of the {side} was not read")
+            continue
+        name = config.outer_type
+        words = f"{side} model_type is {name}"
+        if is_listed(name, never, pair.setup):
             return fail(words)
-    return ok("both configs answer at their top level")
+        answered = is_listed(name, alone if side == "target" else {}, pair.setup)
+        if name == config.model_type or not config.multimodal or answered:
+            continue
+        words += f", of its text {config.model_type}"
+        if is_listed(name, answers, pair.setup):
+            continue
+        if config.vocab_size_outside is False:
+            return fail(words)
+        doubts.append(f"{words}; which ids it gives at its top level was not read")
+    return unknown(doubts[0]) if doubts else ok("both configs answer at their top level")
 
 
 def target_layers_at_least(
@@ -355,6 +374,13 @@ def caches_per_layer(
         return unknown(f"{words}; num_kv_shared_layers was not read")
     words = f"{words}, {count} of its layers share a cache"
     return fail(words) if count else ok(words)
+
+
+def cache_is_kept(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the target's files turn its cache off."""
+    kept = applies(pair.target.config.use_cache, "where generate() starts from was not read")
+    words = f"use_cache of the target is {str(kept).lower()}"
+    return ok(words) if kept else fail(words)
 
 
 def window_rewinds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from draftcheck.judge import tokenizers_agree
+from draftcheck.judge.checks.listed import is_listed
 from draftcheck.judge.checks.outcomes import (
     TEXTS_UNREAD,
     fail,
@@ -135,6 +136,26 @@ def config_ids_equal(pair: JudgedPair, *, same_vocab_size: bool = False) -> Chec
     if unread:
         return unknown(f"{', '.join(unread)} not in both config.json files")
     return ok("bos, eos and pad ids are the same in both config.json files")
+
+
+def pad_id_there(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
+    """Fail when config.json has no pad id, nor has the config class of these types.
+
+    Only where the eos ids are the same: they are compared first.
+    """
+    needed_of_both(pair, lambda facts: facts.config.model_type, "model_type")
+    found = [
+        f"{side} model_type is {facts.config.model_type}, without pad_token_id"
+        for side, facts in pair.both
+        if is_listed(facts.config.model_type, types, pair.setup)
+        and facts.config.pad_token_id is None
+    ]
+    if not found:
+        return ok("pad_token_id has a value on both sides")
+    ours, theirs = (_eos(facts.config) for _, facts in pair.both)
+    if ours != theirs:
+        return unknown(found[0]) if None in (ours, theirs) else ok("the eos ids differ")
+    return fail(found[0])
 
 
 def _eos(config: ConfigFacts) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -84,7 +85,21 @@ def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, 
     more = read_object(source, "generation_config.json") if generation else None
     if config is None:
         return ConfigFacts(generation_eos_ids=_ids(more, "eos_token_id")), {}
-    return from_dict(config, more, f"{source.label}/config.json"), config
+    facts = from_dict(config, more, f"{source.label}/config.json")
+    return replace(facts, use_cache=_use_cache(source, config, more)), config
+
+
+def _use_cache(
+    source: ModelSource, config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> bool | None:
+    if generation is None and "generation_config.json" in source.files():
+        return None
+    if generation is not None:
+        said = generation.get("use_cache", True)
+        return said if isinstance(said, bool) else None
+    if config.get("use_cache") is False:
+        return False
+    return None if text_config(config).get("use_cache") is False else True
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -135,6 +150,7 @@ def from_dict(
         architectures=_classes(config),
         text_architectures=None if part is config else _classes(part),
         vocab_size=_vocab_size(part, where) or _vocab_size(config, where),
+        vocab_size_outside=None if part is config else "vocab_size" in config,
         layers=number("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
         hidden=hidden,
         heads=heads,
