@@ -121,7 +121,9 @@ def _of_command(
     setting = _setting(table, told, row.letter)
     setting.python_arguments, setting.speculates_always = row.open, row.always
     setting.may_hold_more, setting.engine_guessed = row.part, row.guessed
-    setting.entry_point = isinstance(row, programs.ImageRow)
+    # Whoever runs an image adds options.
+    base = command.place.file.rpartition("/")[2].lower()
+    setting.entry_point = isinstance(row, programs.ImageRow) or "dockerfile" in base
     prefix = table.head.env
     for name, word in command.env.items() if prefix else ():
         if name.startswith(prefix):

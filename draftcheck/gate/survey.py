@@ -310,7 +310,8 @@ def _file(
             file.setups.append(SurveyedDeployment(deployment, paths, versions, gpu, wanted))
     elif _troubled(file, contents):
         about = [gate_finding("GAT001", each.place, each.text) for each in contents.troubles]
-        if not file.setups and programs.signed(searchable(data)):  # it only speaks of options
+        speaks = name.endswith(PROGRAMS) or programs.signed(searchable(data))
+        if not file.setups and speaks:  # of options; or a newer Python was meant
             about = [replace(finding, severity=Severity.NOTE) for finding in about]
         file.findings += about
     file.mentions = contents.mentions or (

@@ -261,7 +261,7 @@ def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
         seen = seen or see(rule.check, pair, rule.params)
         if seen.outcome is Outcome.NOT_APPLICABLE:
             continue
-        if (rule.changes_method or rule.stops) and seen.outcome is Outcome.FAIL:
+        if rule.stops and seen.outcome is Outcome.FAIL:
             over = True
         saw = cut(seen.saw)
         key = (rule.id, seen.outcome, saw)

@@ -58,10 +58,8 @@ class Rule(RuleWords, frozen=True):
     since: str | None = None
     until: str | None = None
     engine_says: str | None = None
-    changes_method: bool = False
-    """Where it fails, another method is taken: later rows that name this one do not hold."""
     stops: bool = False
-    """Where it fails, the engine comes no further: later rows that name a method are not met."""
+    """Where it fails, the engine stops or takes another method: later rows are not met."""
 
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):

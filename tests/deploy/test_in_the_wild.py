@@ -979,6 +979,17 @@ def test_none_is_no_name() -> None:
     assert setup.draft is not None and (setup.draft.text, setup.draft.unknown) == ("DRAFT", "DRAFT")
 
 
+def test_the_import_above_a_call_tells_whose_class_it_is() -> None:
+    text = (
+        "def one(m):\n    from vllm import LLM\n    return LLM(m)\n"
+        "def two():\n    from tensorrt_llm import LLM\n"
+        "    return LLM(model='a/b', speculative_config=draft())\n"
+        "def three(m):\n    from vllm import LLM\n    return LLM(m)\n"
+    )
+    setups, _ = looked("run.py", text)
+    assert [setup.engine for setup in setups if setup.speculates] == ["tensorrt-llm"]
+
+
 CUT_OFF = {
     "a comment": ("serve.sh", "vllm serve a/b \\\n  # faster \\\n  {options}\n", 3),
     "a comment that YAML folds": (

@@ -143,3 +143,27 @@ def test_a_long_file_without_a_word_of_speculation_is_not_parsed(repo: Repo) -> 
     repo.write("small.yaml", "a: [llama, vllm, --draft-max\n")
     files = {finding["file"] for finding in repo.gate("--format", "json").json["findings"]}
     assert files == {"small.yaml"}
+
+
+def test_a_program_in_a_newer_python_is_no_warning(repo: Repo) -> None:
+    repo.write("watch.py", "import subprocess  # vllm speculative\nprint(f'{d['a']}' if else)\n")
+    ran = repo.gate("--format", "json")
+    assert (ran.code, [f["severity"] for f in ran.json["findings"]]) == (0, ["note"])
+
+
+def test_an_image_that_starts_without_a_model_gets_one_when_it_is_run(repo: Repo) -> None:
+    repo.write(
+        "Dockerfile",
+        'FROM ubuntu\nENTRYPOINT ["llama-server"]\nCMD ["--spec-type", "draft-mtp"]\n',
+    )
+    ran = repo.gate("--format", "json")
+    assert (ran.code, [f["rule"] for f in ran.json["findings"]]) == (0, ["GAT017"])
+
+
+def test_options_in_a_list_of_models_are_seen(repo: Repo) -> None:
+    repo.write(
+        "menu.sh",
+        "# llama-server [--draft|--spec-type TYPE]\n"
+        'declare -A MODELS=(\n  ["a"]="a.gguf|4096|--spec-type draft-mtp"\n)\n',
+    )
+    assert [(f["rule"], f["line"]) for f in repo.json()["findings"]] == [("GAT017", 3)]

@@ -143,12 +143,12 @@ def _binds(node: ast.AST, scope: PythonScope, values: PythonValues) -> None:
     """Note imports and assignments."""
     if isinstance(node, ast.Import):
         for alias in node.names:
-            values.imports[alias.asname or alias.name.split(".")[0]] = (
-                alias.name if alias.asname else alias.name.split(".")[0]
-            )
+            full = alias.name if alias.asname else alias.name.split(".")[0]
+            values.imports.setdefault(alias.asname or full, []).append((node.lineno, full))
     elif isinstance(node, ast.ImportFrom):
         for alias in node.names:
-            values.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+            full = f"{node.module or ''}.{alias.name}"
+            values.imports.setdefault(alias.asname or alias.name, []).append((node.lineno, full))
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             if not _sifts(values.dotted(target), node.value, values):
@@ -224,7 +224,7 @@ def _call(node: ast.Call, scope: PythonScope, values: PythonValues, contents: Co
         said = [values.named(text, node) for text in ("pip", "install")]
         contents.command([word for word in (*said, *words) if word is not None], place)
     elif sets_up(
-        last, values.imports.values()
+        last, [full for imports in values.imports.values() for _, full in imports]
     ) or any(  # a keyword about speculation, or **settings that may hide one
         _KEYWORDS.fullmatch(k.arg) if k.arg else last in ("generate", "pipeline")
         for k in node.keywords

@@ -86,7 +86,8 @@ class PythonValues:
         self.lines = [0, *(match.end() for match in _BREAK.finditer(view.text))]
         self.ascii = view.text.isascii()
         self.widths: dict[int, list[int]] = {}
-        self.imports: dict[str, str] = {}
+        self.imports: dict[str, list[tuple[int, str]]] = {}
+        """Name -> lines and what each import there makes of it."""
         self.arguments: dict[str, ast.expr] = {}
         self.scopes: list[PythonScope] = []
         self.lists: list[tuple[ast.List, PythonScope]] = []
@@ -126,8 +127,14 @@ class PythonValues:
             parts.append(node.attr)
             node = node.value
         if isinstance(node, ast.Name):
-            parts.append(self.imports.get(node.id, node.id))
+            parts.append(self._imported(node))
         return ".".join(reversed(parts))
+
+    def _imported(self, name: ast.Name) -> str:
+        """By the import above it: functions of one file may take the same name from several."""
+        found = sorted(self.imports.get(name.id, ()))
+        above = [full for line, full in found if line <= name.lineno]
+        return above[-1] if above else found[0][1] if found else name.id
 
     def unknown(self, node: ast.expr) -> DocumentTree:
         """A value that only running the program would tell."""

@@ -126,9 +126,10 @@ def target_architecture_known(
     classes: only asked for drafts of these; backends: ran_by().
     """
     ran_by(pair, backends)
-    name = _architecture(pair.drafter.config)
-    if classes is not None and not is_listed(name, classes, pair.setup):
-        return ok(f"another rule speaks of drafts of class {name}")
+    if classes is not None:
+        name = needed(_architecture(pair.drafter.config), "the draft's architecture was not read")
+        if not is_listed(name, classes, pair.setup):
+            return ok(f"another rule speaks of drafts of class {name}")
     return _architecture_listed(pair, "target", known)
 
 
@@ -406,6 +407,7 @@ def target_quantized_so(
 
     below: only on a GPU of lower compute capability.
     """
+    needed(pair.target.config.model_type, "the target's config was not read")
     quant = pair.target.config.quantization or {}
     if any(str(quant.get(key, "")).lower() != word for key, word in says.items()):
         return ok("the target is not quantised so")
