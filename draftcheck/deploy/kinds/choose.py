@@ -139,6 +139,7 @@ def _base(name: str) -> str:
     return _TEMPLATE_SUFFIX.sub("", base) or base
 
 
+@lru_cache(maxsize=16)
 def could(name: str) -> bool:
     """Whether a file of this name may be of a kind that is looked at."""
     return bool(_NAMES.fullmatch(_base(name)))
