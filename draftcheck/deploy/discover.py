@@ -144,13 +144,20 @@ def read(name: str, *, follow: bool) -> bytes | None:
         if not follow and error.errno in (errno.ELOOP, errno.ENOENT, errno.EISDIR):
             return None
         raise ReadError(f"{name}: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
             return None
-        try:
-            return file.read(LARGEST + 1)
-        except OSError as error:
-            raise ReadError(f"{name}: {error.strerror}") from error
+        wanted = min(info.st_size, LARGEST) + 1
+        data = more = os.read(descriptor, wanted)
+        while more and wanted <= len(data) <= LARGEST:  # it grew, or does not tell its size
+            more = os.read(descriptor, LARGEST + 1 - len(data))
+            data += more
+        return data
+    except OSError as error:
+        raise ReadError(f"{name}: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:

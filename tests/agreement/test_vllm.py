@@ -73,8 +73,12 @@ def deciding(verdict: EngineVerdict) -> Finding | None:
 
 def quotes(finding: Finding, text: str) -> bool:
     """Whether the engine's words, as the rule has them, stand in the text in this order."""
+    return any(_stands(said, text) for said in (finding.engine_says or "").split(" | "))
+
+
+def _stands(said: str, text: str) -> bool:
     place = 0
-    for part in (finding.engine_says or "").split("…"):
+    for part in said.split("…"):
         place = text.find(part.strip(" []{}."), place)
         if place < 0:
             return False

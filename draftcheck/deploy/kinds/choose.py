@@ -114,6 +114,7 @@ KINDS = (
     _kind(r"[^.]+", "shell.read", r"\A#!.*\b(?:ba|z|da|k|a)?sh\b"),
 )
 _NAMES = re.compile("|".join(f"(?:{kind.names.pattern})" for kind in KINDS))
+_SOURCES, _TEXTS = (".py", *code_talk.SOURCES), (*LANGUAGES, ".txt")
 _ALWAYS = re.compile(r"\.?draftcheck\.toml|.*modelfile.*")
 _LEFT_BEHIND = r"(?:^|/)(?:results?|outputs?|logs?|baselines?)/"
 _RECORD = re.compile(rf"{_LEFT_BEHIND}(?:.*/)?[^/]+\.(?:json|ya?ml|env)$")
@@ -151,13 +152,11 @@ def might(data: bytes, name: str) -> bool:
         return signed(searchable(data))
     if _ALWAYS.fullmatch(_base(name)):
         return True
-    if (name.endswith((".py", *code_talk.SOURCES)) and forks.is_source(name)) or _RECORD.search(
-        name
-    ):
+    if (name.endswith(_SOURCES) and forks.is_source(name)) or _RECORD.search(name):
         return False
     if "." not in _base(name) and b"\0" in data[:1024]:
         return False
-    if name.lower().endswith((*LANGUAGES, ".txt")):
+    if name.lower().endswith(_TEXTS):
         return signed(searchable(data))
     return hinted_bytes(searchable(data))
 

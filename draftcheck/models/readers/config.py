@@ -92,14 +92,14 @@ def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, 
 def _use_cache(
     source: ModelSource, config: Mapping[str, Any], generation: Mapping[str, Any] | None
 ) -> bool | None:
-    if generation is None and "generation_config.json" in source.files():
-        return None
     if generation is not None:
         said = generation.get("use_cache", True)
         return said if isinstance(said, bool) else None
-    if config.get("use_cache") is False:
-        return False
-    return None if text_config(config).get("use_cache") is False else True
+    off = config.get("use_cache") is False
+    if not off and text_config(config).get("use_cache") is not False:
+        return True  # a file that was not read would hardly turn off what this one leaves on
+    unread = "generation_config.json" in source.files()
+    return False if off and not unread else None
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
