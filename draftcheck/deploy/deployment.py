@@ -89,7 +89,8 @@ class Document:
     place: FilePlace
     name: str = ""
     """Of a call: the callee's dotted name (vllm.LLM); positional arguments have their number as
-    key, and self is what the receiver was loaded from."""
+    key, and self is what the receiver was loaded from. Of options-inside: the engine that the
+    program imports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,8 @@ def _of_document(
         unknown = tuple(each for each in made.unknown if each.place != made.place)
         made = replace(made, part=True, unknown=unknown)
     if document.kind == "options-inside" and made.speculates and made.target is None:
-        asked = [entry.name for entry in setting.entries if entry.means in ASKS]
+        names = (entry.name for entry in setting.entries if entry.means in ASKS)
+        asked = [name.removesuffix(".__call__") for name in names]
         made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
     return made
 

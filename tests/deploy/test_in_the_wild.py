@@ -990,6 +990,31 @@ def test_the_import_above_a_call_tells_whose_class_it_is() -> None:
     assert [setup.engine for setup in setups if setup.speculates] == ["tensorrt-llm"]
 
 
+SETTINGS = (
+    "def settings():\n    return {'tensor_parallel_size': 8, 'speculative_config': draft()}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("imports", "engine"),
+    [
+        ("from tensorrt_llm import LLM\n", "tensorrt-llm"),
+        ("from transformers import pipeline\nimport tensorrt_llm.llmapi\n", "tensorrt-llm"),
+        ("import vllm\n", "vllm"),
+        ("import vllm\nimport tensorrt_llm\n", "vllm"),  # either
+    ],
+)
+def test_what_a_program_imports_tells_whose_settings_a_dict_holds(
+    imports: str, engine: str
+) -> None:
+    contents = choose.read((imports + SETTINGS).encode(), "run.py")
+    assert contents is not None
+    (setup,) = find(contents, Around({}))
+    assert setup.engine == engine and setup.seen.lstrip("-") in (
+        "speculative_config", "speculative-config",
+    )  # fmt: skip
+
+
 CUT_OFF = {
     "a comment": ("serve.sh", "vllm serve a/b \\\n  # faster \\\n  {options}\n", 3),
     "a comment that YAML folds": (

@@ -14,6 +14,7 @@ from draftcheck.deploy import leftovers
 from draftcheck.deploy.deployment import TOO_MUCH, Contents, DocumentTree, flag_words, split
 from draftcheck.deploy.kinds import is_test, shell
 from draftcheck.deploy.options.programs import (
+    imported,
     is_options,
     is_sign,
     sets_up,
@@ -287,7 +288,9 @@ def _dicts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:
         if flags:
             shell.Unwrapping(contents, Variables(), tree.place).emit(flag_words(tree))
         else:
-            contents.document("options-inside", tree)
+            full_names = (full for known in values.imports.values() for _, full in known)
+            kind, modules = "options-inside", {name.partition(".")[0] for name in full_names}
+            contents.document(kind, tree, imported(modules, kind))
 
 
 def _texts(values: PythonValues, contents: Contents, quiet: set[int]) -> None:

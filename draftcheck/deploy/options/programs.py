@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -460,10 +460,21 @@ def document(found: Document) -> KeysReading | None:
         named = (row for row in calls if found.name in row.names)
         return next(named, None) or next((row for row in calls if last in row.methods), None)
     keys = {key.text.replace("_", "-") for key, _ in found.tree.entries or ()}
-    for row in table().document:
-        if found.kind in row.kinds and (not row.told_by or keys & set(row.told_by)):
-            return row
-    return None
+    fitting = [
+        row for row in table().document
+        if found.kind in row.kinds and (not row.told_by or keys & set(row.told_by))
+    ]  # fmt: skip
+    told = (row for row in fitting if row.table == found.name)
+    return next(told, fitting[0] if fitting else None)
+
+
+def imported(modules: Collection[str], kind: str) -> str:
+    """The table of the one engine with documents of this kind whose Python modules a program
+    imports; "" for none or several."""
+    tables = {row.table for row in table().document if kind in row.kinds}
+    calls = (row for row in table().call if row.table in tables)
+    found = {row.table for row in calls if any(n.partition(".")[0] in modules for n in row.names)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def config_of(options: str, found: Document) -> KeysReading | None:
