@@ -204,12 +204,16 @@ def _of_document(
     setting.engine_guessed = document.kind == "options-inside"
     given.read_keys(setting, document, row)
     if document.kind == "options-inside":  # names that the engine does not have are its owner's
-        kept = (e for e in setting.entries if "." in e.name or setting.view.now(e.name))
-        setting.entries = [e for e in kept if e.option or "." in e.name]
+        entries = [e for e in setting.entries if e.option or "." in e.name]
+        setting.entries = [
+            e for e in entries
+            if "." in e.name or setting.view.now(e.name) or (e.option and e.option.object)
+        ]  # fmt: skip
         if not _is_the_engines(setting):
             return None
     if document.kind == "options" and _mostly_unknown(setting):
         return None
+    hidden = [e.name for e in setting.entries if e.means in ASKS and e.value and e.value.unknown]
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
@@ -217,10 +221,11 @@ def _of_document(
     if made.target is None:  # a command, or whoever calls, names it
         unknown = tuple(each for each in made.unknown if each.place != made.place)
         made = replace(made, part=True, unknown=unknown)
-    if document.kind == "options-inside" and made.speculates and made.target is None:
-        names = (entry.name for entry in setting.entries if entry.means in ASKS)
-        asked = [name.removesuffix(".__call__") for name in names]
-        made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
+    if document.kind == "options-inside" and made.target is None:
+        asked = [entry.name for entry in setting.entries if entry.means in ASKS] or hidden
+        if made.speculates or hidden:
+            seen = list(dict.fromkeys(name.removesuffix(".__call__") for name in asked))
+            made = replace(made, speculates=True, seen=", ".join(seen[:MOST_NAMED]), unknown=())
     return made
 
 

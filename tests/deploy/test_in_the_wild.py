@@ -990,11 +990,6 @@ def test_the_import_above_a_call_tells_whose_class_it_is() -> None:
     assert [setup.engine for setup in setups if setup.speculates] == ["tensorrt-llm"]
 
 
-SETTINGS = (
-    "def settings():\n    return {'tensor_parallel_size': 8, 'speculative_config': draft()}\n"
-)
-
-
 @pytest.mark.parametrize(
     ("imports", "engine"),
     [
@@ -1007,12 +1002,13 @@ SETTINGS = (
 def test_what_a_program_imports_tells_whose_settings_a_dict_holds(
     imports: str, engine: str
 ) -> None:
-    contents = choose.read((imports + SETTINGS).encode(), "run.py")
-    assert contents is not None
-    (setup,) = find(contents, Around({}))
-    assert setup.engine == engine and setup.seen.lstrip("-") in (
-        "speculative_config", "speculative-config",
-    )  # fmt: skip
+    for value in ("MTPDecodingConfig(n=3)", "made()"):
+        text = f"settings = {{'max_batch_size': 8, 'speculative_config': {value}}}\n"
+        contents = choose.read((imports + text).encode(), "run.py")
+        assert contents is not None
+        (setup,) = find(contents, Around({}))
+        seen = setup.seen.lstrip("-").replace("-", "_")
+        assert (setup.engine, seen) == (engine, "speculative_config")
 
 
 CUT_OFF = {
