@@ -84,7 +84,7 @@ def gemma4(path: Path) -> Path:
 
 def target_for(engine: str, kinds: tuple[str, ...], formats: tuple[str, ...], path: Path) -> Path:
     if formats[0] == "gguf":
-        if "itself" not in kinds:
+        if not set(kinds) & {"itself", "mtp"}:
             return make.gguf(path.with_suffix(".gguf"))
         return gguf_with_own_layers(path.with_suffix(".gguf"))
     if "itself" in kinds and engine == "tensorrt-llm":

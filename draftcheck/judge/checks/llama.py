@@ -548,12 +548,17 @@ def llama_mtp_width(pair: JudgedPair, *, gguf_only: bool = False) -> CheckOutcom
     return ok(words) if ours == theirs else fail(words)
 
 
-def llama_mtp_family(pair: JudgedPair, *, assistant: bool) -> CheckOutcome:
+def llama_mtp_family(pair: JudgedPair, *, assistant: bool, gguf_only: bool = False) -> CheckOutcome:
     """Fail when the MTP layers belong to another architecture than the target's.
 
-    assistant: only files that live on the target's own cache, or only the others.
+    assistant: only files that live on the target's own cache, or only the others; gguf_only:
+    only where both are GGUF files.
     """
     draft = applies(pair.draft, "the target's own layers")
+    if gguf_only and (draft.gguf is None or pair.target.gguf is None):
+        return not_applicable("no GGUF file")
+    if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
+        return not_applicable("no MTP layers")
     _reaches_the_head(pair)
     unread = "the architecture of the target or of the MTP layers was not read"
     ours = needed(architecture(pair.target, pair.setup), unread)
