@@ -430,6 +430,19 @@ def llama_mask_row(pair: JudgedPair) -> CheckOutcome:
     return heads.head_mask_in_vocabulary(pair)
 
 
+def llama_mask_named(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the GGUF file of a block drafter names no mask token."""
+    draft = pair.drafter
+    keys = draft.gguf.keys if draft.gguf is not None else {}
+    if draft.role not in ("dflash", "dspark") or "dflash.target_layers" not in keys:
+        return not_applicable(
+            f"no GGUF file of a block drafter, or its keys were not read: {draft.role}"
+        )
+    _reaches_the_head(pair)
+    named = "tokenizer.ggml.mask_token_id" in keys
+    return ok("the mask token is named") if named else fail("no tokenizer.ggml.mask_token_id")
+
+
 def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
     """Fail when this build's graph of the target hands out no layer inputs."""
     _reaches_the_head(pair)
