@@ -191,6 +191,8 @@ def write_one(spec: Spec, folder: Path, name: str) -> Path:
         model.types = (model.types or [])[: spec.tokens]
     if isinstance(spec, Head) and not spec.texts:
         model.tokens = [*model.tokens[:300], *reversed(model.tokens[300:])]
+    if isinstance(spec, Head) and arch(spec) == "dflash":
+        model.kv["tokenizer.ggml.mask_token_id"] = value("u32", 9)
     model.blob = None
     body = mtp_body if isinstance(spec, Mtp) else head_body
     model.body = body(spec, len(model.tokens))

@@ -228,15 +228,32 @@ def llama_architecture_in(pair: JudgedPair, *, side: str, kind: str) -> CheckOut
     return fail(f"{side} architecture {name}") if listed else ok(f"{side} architecture {name}")
 
 
-def llama_takes_back(pair: JudgedPair) -> CheckOutcome:
+def llama_takes_back(
+    pair: JudgedPair, *, max_gap: int = 0, first_id: int = 0, ids_always: bool = False
+) -> CheckOutcome:
     """Fail when rejected tokens can be taken back from the target's state, but not the draft's.
 
-    Where they cannot be taken back from either, both return to a checkpoint.
+    Where they cannot be taken back from either, both return to a checkpoint. max_gap, first_id,
+    ids_always: a draft whose vocabulary fails the rules of these numbers is not used at all.
     """
     target, draft = (_architecture_of(pair, side) for side in ("target", "draft"))
     recurrent = pair.setup.tables["llamacpp-architectures"].kinds.recurrent
     words = f"target architecture {target}, draft architecture {draft}"
-    return fail(words) if draft in recurrent and target not in recurrent else ok(words)
+    if draft not in recurrent or target in recurrent:
+        return ok(words)
+    if max_gap and _vocabularies_differ(pair, max_gap, first_id, ids_always):
+        return not_applicable(f"{words}: the vocabularies differ")
+    return fail(words)
+
+
+def _vocabularies_differ(pair: JudgedPair, max_gap: int, first_id: int, ids_always: bool) -> bool:
+    """Whether one of the engine's tests of the two vocabularies is known to fail."""
+    try:
+        seen = [llama_special(pair, token=name, ids_always=ids_always) for name in ("bos", "eos")]
+        seen += [llama_size_gap(pair, max_gap=max_gap), llama_token_text(pair, first_id=first_id)]
+    except Settled:
+        return False
+    return any(one.outcome is Outcome.FAIL for one in seen)
 
 
 def _architecture_of(pair: JudgedPair, side: str) -> str:
@@ -313,7 +330,8 @@ def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the keys ask for."""
     if pair.drafter.role not in (*BORROWERS, None):
         return not_applicable(f"the draft is: {pair.drafter.role}")
-    return heads.head_fc(_written(pair), own=own)
+    # An EAGLE-3 file states its target's width, whatever method it is given to.
+    return heads.head_fc(_written(pair), own=own and pair.drafter.role != "eagle3")
 
 
 def llama_head_layers(pair: JudgedPair, *, beyond: int) -> CheckOutcome:
@@ -348,6 +366,8 @@ def llama_head_width(
     all_own: not those that borrow from the target (`tied` of llama_head_borrows), which do not
     come so far.
     """
+    if own and pair.drafter.role == "eagle3":
+        return not_applicable("an EAGLE-3 head states the width of its target")
     seen = heads.head_width(_written(pair), own=own)
     if all_own is None or seen.outcome is not Outcome.FAIL:
         return seen
@@ -408,6 +428,19 @@ def llama_mask_row(pair: JudgedPair) -> CheckOutcome:
     if head is not None and head.embed_tokens:
         return ok("the head has an embedding of its own")
     return heads.head_mask_in_vocabulary(pair)
+
+
+def llama_mask_named(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the GGUF file of a block drafter names no mask token."""
+    draft = pair.drafter
+    keys = draft.gguf.keys if draft.gguf is not None else {}
+    if draft.role not in ("dflash", "dspark") or "dflash.target_layers" not in keys:
+        return not_applicable(
+            f"no GGUF file of a block drafter, or its keys were not read: {draft.role}"
+        )
+    _reaches_the_head(pair)
+    named = "tokenizer.ggml.mask_token_id" in keys
+    return ok("the mask token is named") if named else fail("no tokenizer.ggml.mask_token_id")
 
 
 def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
@@ -557,7 +590,7 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool, gguf_only: bool = Fal
     draft = applies(pair.draft, "the target's own layers")
     if gguf_only and (draft.gguf is None or pair.target.gguf is None):
         return not_applicable("no GGUF file")
-    if needed(draft.role, UNTOLD) != "mtp" and not _promised(draft):
+    if needed(draft.role, UNTOLD) != "mtp" and not _layers_to_write(draft):
         return not_applicable("no MTP layers")
     _reaches_the_head(pair)
     unread = "the architecture of the target or of the MTP layers was not read"
@@ -570,10 +603,13 @@ def llama_mtp_family(pair: JudgedPair, *, assistant: bool, gguf_only: bool = Fal
     return ok(words) if ours == made_for.get(theirs, theirs) else fail(words)
 
 
-def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) -> CheckOutcome:
+def llama_mtp_graph(
+    pair: JudgedPair, *, known: dict[str, str] | None = None, unread: list[str] | None = None
+) -> CheckOutcome:
     """Fail when this build has no graph for MTP layers of the draft's architecture.
 
-    known: the architectures of an engine whose versions are no builds; GGUF files only.
+    known: the architectures of an engine whose versions are no builds; GGUF files only; unread:
+    what happens to these then was not found out.
     """
     draft = pair.drafter
     if not _layers_to_write(draft) and draft.role != "mtp":
@@ -586,8 +622,11 @@ def llama_mtp_graph(pair: JudgedPair, *, known: dict[str, str] | None = None) ->
         return ok(words) if is_listed(own, known, pair.setup) else fail(words)
     name = needed(architecture(draft, pair.setup), "the draft's architecture was not read")
     seen = _listed(name, "mtp", f"MTP layers of architecture {name}", pair.setup)
-    stops = seen.outcome is Outcome.FAIL and _lacks_layers(pair)
-    return not_applicable(f"{seen.saw}, of which some are missing") if stops else seen
+    if seen.outcome is not Outcome.FAIL:
+        return seen
+    if _lacks_layers(pair):
+        return not_applicable(f"{seen.saw}, of which some are missing")
+    return unknown(seen.saw) if name in (unread or ()) else seen
 
 
 def _lacks_layers(pair: JudgedPair) -> bool:
@@ -721,7 +760,8 @@ def llama_detected(pair: JudgedPair, *, kinds: dict[str, str]) -> CheckOutcome:
         return fail(words)
     since = kinds.get(role)
     if since is None or not Build(pair.setup).has(since):
-        return fail(words)
+        # Without the layers below them the file may not even load, or its graph aborts.
+        return unknown(f"{words} layers alone") if pair.drafter.role == "mtp" else fail(words)
     return unknown(f"the server takes it for draft-{role}: ask again with --method draft-{role}")
 
 

@@ -165,11 +165,16 @@ def _head_architecture(facts: ModelFacts, name: str, build: Build) -> str:
         build.fail("not-convertible", f"the converter knows the class {name!r} from {since} on")
     head = facts.head
     if facts.role == "eagle3":
-        if head is not None and head.declared is not None and head.draft_vocab is None:
+        named = head is None or head.draft_vocab is not None or head.draft_vocab_named
+        if head is not None and head.declared is not None and not named:
             build.fail("not-convertible", "no draft_vocab_size: taken for a plain Llama")
         if head is not None and (head.layers or 1) != 1:
             build.fail("not-convertible", f"{head.layers} layers: taken for a plain Llama")
         return "eagle3"
+    if facts.role == "dflash" and head is not None and head.form == "speculators":
+        build.fail(
+            "not-convertible", f"class {name!r} in the speculators format: its layers unseen"
+        )
     return "gemma4-assistant" if facts.role == "mtp" else "dflash"
 
 
