@@ -906,6 +906,16 @@ def mtp_number_stated(
     return ok("no such class, or with MTP layers")
 
 
+def mtp_number_is_one(pair: JudgedPair, *, classes: dict[str, str]) -> CheckOutcome:
+    """Fail when a config of these classes, of the model with the layers, states another number."""
+    config, side = pair.drafter.config, pair.drafter_side
+    named = needed(config.architectures or None, f"the {side}'s architecture was not read")
+    if not is_listed(named[0], classes, pair.setup) or config.mtp_layers is None:
+        return ok(f"{side} architecture is {named[0]}, number of MTP layers: {config.mtp_layers}")
+    words = f"{side} architecture is {named[0]}, with {config.mtp_layers} MTP layers"
+    return ok(words) if config.mtp_layers == 1 else fail(words)
+
+
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
     """Fail when the config of the model with the layers, the target or a draft, comes to none.
 
