@@ -549,7 +549,8 @@ def head_layers_elsewhere(
     first, middle, last: the layers that it takes then, counted from 0, the middle and the end.
     """
     head, none = head_of(pair), not_applicable("no layers named")
-    layers = _stated(head, head.aux_layers, none, "layers were not read")
+    if not (layers := _stated(head, head.aux_layers, none, "layers were not read")):
+        return none
     words = f"layers {', '.join(map(str, layers[:8]))} stand in {head.aux_place}"
     if head.aux_place == place and head.aux_key in (None, key):
         return ok(words)
