@@ -549,7 +549,8 @@ def head_layers_elsewhere(
     first, middle, last: the layers that it takes then, counted from 0, the middle and the end.
     """
     head, none = head_of(pair), not_applicable("no layers named")
-    layers = _stated(head, head.aux_layers, none, "layers were not read")
+    if not (layers := _stated(head, head.aux_layers, none, "layers were not read")):
+        return none
     words = f"layers {', '.join(map(str, layers[:8]))} stand in {head.aux_place}"
     if head.aux_place == place and head.aux_key in (None, key):
         return ok(words)
@@ -904,6 +905,16 @@ def mtp_number_stated(
         if name in architectures and not facts.config.mtp_layers:
             return fail(f"{side} architecture is {name}, without MTP layers")
     return ok("no such class, or with MTP layers")
+
+
+def mtp_number_is_one(pair: JudgedPair, *, classes: dict[str, str]) -> CheckOutcome:
+    """Fail when a config of these classes, of the model with the layers, states another number."""
+    config, side = pair.drafter.config, pair.drafter_side
+    named = needed(config.architectures or None, f"the {side}'s architecture was not read")
+    if not is_listed(named[0], classes, pair.setup) or config.mtp_layers is None:
+        return ok(f"{side} architecture is {named[0]}, number of MTP layers: {config.mtp_layers}")
+    words = f"{side} architecture is {named[0]}, with {config.mtp_layers} MTP layers"
+    return ok(words) if config.mtp_layers == 1 else fail(words)
 
 
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:

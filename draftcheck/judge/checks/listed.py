@@ -272,6 +272,9 @@ def type_listed(
     heads_only: bool = False,
     unless_drafts: list[str] | None = None,
     unless_types: list[str] | None = None,
+    floor: int = 0,
+    below: int = 0,
+    other_gpus: bool = False,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -280,8 +283,12 @@ def type_listed(
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
-    speaks of these, which share a class.
+    speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
+    others it is not known; other_gpus: those are fine, and so is it where none is named.
     """
+    within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
+    if other_gpus and not within:
+        return ok("no GPU of these capabilities named")
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
     if unless_drafts and whole_type(pair.drafter.config) in unless_drafts:
@@ -303,6 +310,8 @@ def type_listed(
         words = f"{side} architecture is {name}"
         if backend and quant_method(pair.target) != backend:
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
+        if below and pair.setup.gpu and not within:
+            return unknown(f"{words}; not read for {pair.setup.gpu}")
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
