@@ -978,6 +978,7 @@ def mtp_layers_present(
     """
     ran_by(pair, backends)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
+    unstated = False
     if _is_class(facts, stages or []):
         return _dspark_stages_present(facts)
     if head is None and facts.role is None:
@@ -987,6 +988,8 @@ def mtp_layers_present(
     if table is not None and whole:
         if not any(_listed(facts.config, setup, table)):
             return not_applicable("another rule says that no such layers are built")
+        needing = setup.tables[table].number_needed
+        unstated = promised is None and _is_family(facts.config, needing, setup)
         fixed = _fixed_layers(facts.config, setup, table)
         promised = fixed or (1 if promised is None else promised)
     if not promised:
@@ -998,12 +1001,31 @@ def mtp_layers_present(
         return not_applicable("another way of loading")
     present = needed(_mtp_present(facts), UNCOUNTED)
     words = f"{promised} MTP layers promised, {present} in the weights"
+    if unstated and (present or not asked):
+        return unknown(f"{present} MTP layers in the weights, and config.json states no number")
     if present >= promised:
         return ok(words)
     if asked is not None and asks is None:
         doubt = unknown(f"{words}; quantised in a way that config.json does not name")
         return doubt if asked else not_applicable("another rule says it")
     return fail(words)
+
+
+def mtp_class_quantised(
+    pair: JudgedPair, *, method: str, table: str, able: dict[str, str]
+) -> CheckOutcome:
+    """Fail when the target is quantised so and the class of the MTP layers does not take that.
+
+    able: families whose class does. The draft is loaded as the target is, whatever its config says.
+    """
+    needed(pair.target.config.model_type, "the target's config was not read")
+    if quant_method(pair.target) != method:
+        return ok(f"target quant_method is not {method}")
+    config, ready = pair.drafter.config, pair.setup.tables[table].ready
+    if not any(_listed(config, pair.setup, table)) and not _is_family(config, ready, pair.setup):
+        return not_applicable("another rule says that no such layers are built")
+    words = f"{method}, {pair.drafter_side} model_type is {whole_type(config)}"
+    return ok(words) if _is_family(config, able, pair.setup) else fail(words)
 
 
 def _dspark_stages_present(facts: ModelFacts) -> CheckOutcome:
