@@ -773,10 +773,14 @@ def omni_draft(
     ids = needed(target.vocab_size, VOCABULARIES_UNREAD)
     own, layers, mask = needed(head.vocab, VOCABULARIES_UNREAD), head.aux_layers, head.mask_token_id
     rising = layers is not None and list(layers) == sorted({n for n in layers if 0 <= n < last})
+    # The speculators format takes a missing sample_from_anchor for false, the other for true.
+    anchors = (True,) if head.form == "speculators" else (True, None)
     sound = {
+        "block_size": (head.block_size or 0) > 0,
         "target_layer_ids": bool(layers) and rising,
         "markov_rank": (head.markov_rank or 0) > 0 and head.markov_place in (None, "root"),
-        "sample_from_anchor": head.sample_from_anchor is not False,
+        "use_aux_hidden_state": head.use_aux_hidden_state is True,
+        "sample_from_anchor": head.sample_from_anchor in anchors,
         "draft_vocab_size": (head.draft_vocab or own) <= ids,
         "mask_token_id": mask is not None and 0 <= mask < own,
         "mrope_section": draft.mrope is not True,
