@@ -455,6 +455,12 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
 
 
+def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head has an embedding of its own."""
+    found = needed(head_of(pair).embed_tokens, "the names of the head's tensors were not read")
+    return fail("embed_tokens is there") if found else ok("no tensor embed_tokens")
+
+
 def head_names_vocabulary(
     pair: JudgedPair, *, classes: list[str], or_null: bool = False
 ) -> CheckOutcome:
