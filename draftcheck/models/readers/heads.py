@@ -133,8 +133,9 @@ def read(
     fault, rising, last = table or (None, None, None)
     medusa = None
     if kind == "medusa":
-        medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
-        medusa = medusa if medusa is not None else medusa_heads(tensors)
+        # Configs of trainers count fewer than the weights hold, at times.
+        stated_heads = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
+        medusa = medusa_heads(tensors) or stated_heads
     return HeadFacts(
         kind=kind,
         form="speculators" if "speculators_model_type" in raw else "checkpoint",
