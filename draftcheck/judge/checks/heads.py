@@ -409,6 +409,7 @@ def head_ids_mapped(
     within: bool = False,
     asked: bool = False,
     or_vocab: bool = False,
+    output: bool = False,
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
@@ -417,7 +418,7 @@ def head_ids_mapped(
     is fine; padded: and so is one that lacks nothing but rows without a token; kept: false where
     the engine makes nothing of a table; within: the engine compares two numbers of the head's own
     config; asked: it asks for the table whatever the numbers are; or_vocab: where the head states
-    none of its own, its vocab_size counts.
+    none of its own, its vocab_size counts; output: such a head must have an lm_head too.
     """
     head = head_of(pair)
     built = head.form in (classes or ()) or _is_class(pair.drafter, classes or [])
@@ -440,6 +441,8 @@ def head_ids_mapped(
             return unknown(f"{words}; whether only padding is missing was not read")
         if tokens is not None and own >= tokens:
             return ok(f"{words}, of which {tokens:,} are tokens")
+    if output and head.d2t and head.lm_head is False:
+        return fail(f"{words}, and no lm_head")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
 
 
