@@ -230,6 +230,7 @@ class VllmMtp(RuleRow, frozen=True):
     one_layer: Mapping[str, str]
     number_at_root: Mapping[str, str]
     zero_unless_stated: Mapping[str, str]
+    number_needed: Mapping[str, str]
     refused_first: Mapping[str, str]
     one_token: Mapping[str, str]
     looks_for_weights: Mapping[str, Mapping[str, str]]

@@ -477,6 +477,20 @@ def test_medusa_names_and_biases(tmp_path: Path, target: Path, run: Run) -> None
         assert [rule for rule in findings(entry) if rule in ("VLL164", "VLL165")] == rules
 
 
+def test_medusa_heads_are_counted_in_the_weights(tmp_path: Path, target: Path, run: Run) -> None:
+    """A config that counts fewer than the weights hold does not limit the draft length."""
+    path = tmp_path / "medusa"
+    path.mkdir()
+    config = {"model_type": "medusa", "medusa_num_heads": 2, "hidden_size": 64, "vocab_size": ROWS}
+    make.write_json(path / "config.json", config)
+    weights = {f"{number}.0.linear.weight": ("BF16", [64, 64]) for number in range(3)}
+    make.safetensors(path / "medusa_lm_head.safetensors", weights)
+    options = ("--engine", "vllm", "--method", "medusa", "--format", "json", "--draft-tokens")
+    for tokens, limited in (("3", False), ("4", True)):
+        entry = run("pair", target, path, *options, tokens).engine("vllm")
+        assert ("VLL235" in findings(entry)) is limited
+
+
 def test_a_template_that_switches_thinking_is_noted(target: Path, run: Run) -> None:
     path = head(target.parent / "head")
     before = run("pair", target, path, "--engine", "vllm", "--format", "json").engine("vllm")

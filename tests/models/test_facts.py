@@ -348,6 +348,9 @@ def test_saved_facts_keep_every_byte(tmp_path: Path) -> None:
 
 
 ROLES = [
+    ({"architectures": ["PEagleDraftModel"]}, {}, "peagle"),
+    ({"architectures": ["LlamaForCausalLMEagle3"], "ptd_token_id": 7}, {}, "peagle"),
+    ({"architectures": ["LlamaForCausalLMEagle3"]}, {"mask_hidden": ("BF16", [1, 4])}, "peagle"),
     ({"architectures": ["LlamaForCausalLM"]}, {}, "full"),
     ({"architectures": ["LlamaForCausalLMEagle3"]}, {}, "eagle3"),
     ({"architectures": ["LlamaForCausalLM"]}, {"fc.weight": ("F32", (64, 128))}, "eagle"),

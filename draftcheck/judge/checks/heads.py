@@ -409,6 +409,7 @@ def head_ids_mapped(
     within: bool = False,
     asked: bool = False,
     or_vocab: bool = False,
+    output: bool = False,
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
@@ -417,7 +418,7 @@ def head_ids_mapped(
     is fine; padded: and so is one that lacks nothing but rows without a token; kept: false where
     the engine makes nothing of a table; within: the engine compares two numbers of the head's own
     config; asked: it asks for the table whatever the numbers are; or_vocab: where the head states
-    none of its own, its vocab_size counts.
+    none of its own, its vocab_size counts; output: such a head must have an lm_head too.
     """
     head = head_of(pair)
     built = head.form in (classes or ()) or _is_class(pair.drafter, classes or [])
@@ -440,6 +441,8 @@ def head_ids_mapped(
             return unknown(f"{words}; whether only padding is missing was not read")
         if tokens is not None and own >= tokens:
             return ok(f"{words}, of which {tokens:,} are tokens")
+    if output and head.d2t and head.lm_head is False:
+        return fail(f"{words}, and no lm_head")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
 
 
@@ -453,6 +456,12 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     if head.lm_head or pair.drafter.config.tied:
         return ok("the head has an lm_head")
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
+
+
+def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head has an embedding of its own."""
+    found = needed(head_of(pair).embed_tokens, "the names of the head's tensors were not read")
+    return fail("embed_tokens is there") if found else ok("no tensor embed_tokens")
 
 
 def head_names_vocabulary(
@@ -774,10 +783,14 @@ def omni_draft(
     ids = needed(target.vocab_size, VOCABULARIES_UNREAD)
     own, layers, mask = needed(head.vocab, VOCABULARIES_UNREAD), head.aux_layers, head.mask_token_id
     rising = layers is not None and list(layers) == sorted({n for n in layers if 0 <= n < last})
+    # The speculators format takes a missing sample_from_anchor for false, the other for true.
+    anchors = (True,) if head.form == "speculators" else (True, None)
     sound = {
+        "block_size": (head.block_size or 0) > 0,
         "target_layer_ids": bool(layers) and rising,
         "markov_rank": (head.markov_rank or 0) > 0 and head.markov_place in (None, "root"),
-        "sample_from_anchor": head.sample_from_anchor is not False,
+        "use_aux_hidden_state": head.use_aux_hidden_state is True,
+        "sample_from_anchor": head.sample_from_anchor in anchors,
         "draft_vocab_size": (head.draft_vocab or own) <= ids,
         "mask_token_id": mask is not None and 0 <= mask < own,
         "mrope_section": draft.mrope is not True,
@@ -989,6 +1002,7 @@ def mtp_layers_present(
     """
     ran_by(pair, backends)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
+    unstated = False
     if _is_class(facts, stages or []):
         return _dspark_stages_present(facts)
     if head is None and facts.role is None:
@@ -998,6 +1012,8 @@ def mtp_layers_present(
     if table is not None and whole:
         if not any(_listed(facts.config, setup, table)):
             return not_applicable("another rule says that no such layers are built")
+        needing = setup.tables[table].number_needed
+        unstated = promised is None and _is_family(facts.config, needing, setup)
         fixed = _fixed_layers(facts.config, setup, table)
         promised = fixed or (1 if promised is None else promised)
     if not promised:
@@ -1009,12 +1025,31 @@ def mtp_layers_present(
         return not_applicable("another way of loading")
     present = needed(_mtp_present(facts), UNCOUNTED)
     words = f"{promised} MTP layers promised, {present} in the weights"
+    if unstated and (present or not asked):
+        return unknown(f"{present} MTP layers in the weights, and config.json states no number")
     if present >= promised:
         return ok(words)
     if asked is not None and asks is None:
         doubt = unknown(f"{words}; quantised in a way that config.json does not name")
         return doubt if asked else not_applicable("another rule says it")
     return fail(words)
+
+
+def mtp_class_quantised(
+    pair: JudgedPair, *, method: str, table: str, able: dict[str, str]
+) -> CheckOutcome:
+    """Fail when the target is quantised so and the class of the MTP layers does not take that.
+
+    able: families whose class does. The draft is loaded as the target is, whatever its config says.
+    """
+    needed(pair.target.config.model_type, "the target's config was not read")
+    if quant_method(pair.target) != method:
+        return ok(f"target quant_method is not {method}")
+    config, ready = pair.drafter.config, pair.setup.tables[table].ready
+    if not any(_listed(config, pair.setup, table)) and not _is_family(config, ready, pair.setup):
+        return not_applicable("another rule says that no such layers are built")
+    words = f"{method}, {pair.drafter_side} model_type is {whole_type(config)}"
+    return ok(words) if _is_family(config, able, pair.setup) else fail(words)
 
 
 def _dspark_stages_present(facts: ModelFacts) -> CheckOutcome:

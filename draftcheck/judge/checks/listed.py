@@ -449,14 +449,18 @@ def same_quantization(pair: JudgedPair) -> CheckOutcome:
     return ok(words) if names[0] == names[1] else fail(words)
 
 
-def one_backend(pair: JudgedPair, *, apart: list[str], others: list[str]) -> CheckOutcome:
+def one_backend(
+    pair: JudgedPair, *, apart: list[str], others: list[str] | None = None
+) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
-    apart: quant methods with a backend of their own; others: those that only the other one loads.
+    apart: quant methods with a backend of their own; others: those that only the other one loads,
+    or all that are not apart.
     """
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
-    missed = theirs in others if ours in apart else theirs in apart
+    alien = theirs not in apart if others is None else theirs in others
+    missed = alien if ours in apart else theirs in apart
     return fail(words) if missed else ok(words)

@@ -29,9 +29,9 @@ _BY_TYPE = {
     "muse_glimmer_assistant": "dflash",
 }  # fmt: skip
 _BY_ARCHITECTURE = {
-    "eagle3": "eagle3", "eagle": "eagle", "dspark": "dspark", "dflash": "dflash",
-    "medusa": "medusa", "mlpspeculator": "mlp_speculator", "museglimmerassistant": "dflash",
-    "lilicorr": "dflash",
+    "peagle": "peagle", "eagle3": "eagle3", "eagle": "eagle", "dspark": "dspark",
+    "dflash": "dflash", "medusa": "medusa", "mlpspeculator": "mlp_speculator",
+    "museglimmerassistant": "dflash", "lilicorr": "dflash",
     "mtp": "mtp",
 }  # fmt: skip
 """Parts of the names of classes, in the order in which they are looked for."""
@@ -86,11 +86,12 @@ def role(
     for name in config.architectures or ():
         for sign, kind in _BY_ARCHITECTURE.items():
             if sign in name.lower().replace("_", ""):
-                return kind
+                return "peagle" if kind == "eagle3" and _drafts_at_once(raw, tensors) else kind
     if isinstance(raw.get("dflash_config"), dict):  # DSpark heads keep their fields there too
         return "dflash"
     if by_tensors := _by_tensors(tensors):
-        return by_tensors
+        at_once = by_tensors == "eagle3" and _drafts_at_once(raw, tensors)
+        return "peagle" if at_once else by_tensors
     # Some classes do not say in their names that they generate; MTP layers do.
     if config.mtp_layers or any(name.endswith(_GENERATES) for name in config.architectures or ()):
         return FULL
@@ -133,8 +134,9 @@ def read(
     fault, rising, last = table or (None, None, None)
     medusa = None
     if kind == "medusa":
-        medusa = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
-        medusa = medusa if medusa is not None else medusa_heads(tensors)
+        # Configs of trainers count fewer than the weights hold, at times.
+        stated_heads = _first(raw, "medusa_num_heads", "num_medusa_heads", "num_heads")
+        medusa = medusa_heads(tensors) or stated_heads
     return HeadFacts(
         kind=kind,
         form="speculators" if "speculators_model_type" in raw else "checkpoint",
@@ -311,6 +313,12 @@ def _part(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _verifier(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return _part(_part(raw, "speculators_config"), "verifier")
+
+
+def _drafts_at_once(raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> bool:
+    """Whether an EAGLE-3 head is a P-EAGLE head, in whose class nothing says so."""
+    masked = any("mask_hidden" in name for name in tensors or ())
+    return masked or _first(raw, "ptd_token_id", "pard_token") is not None
 
 
 def _by_tensors(tensors: Mapping[str, Tensor] | None) -> str | None:
