@@ -61,8 +61,9 @@ def dtype_capability(
 ) -> CheckOutcome:
     """Fail when that type of numbers is asked for on a GPU that lacks it.
 
-    automatic: the type that the target's config names counts too, where the user names none;
-    casts: targets of these types are loaded in it when stored in float32.
+    automatic: the type that the target's config names counts too, where the user names none; a
+    config without one counts as float32; casts: targets of these types that are stored in float32
+    are loaded in it.
     """
     given = applies(capability(pair.setup), NO_GPU)
     wanted, source = asked(pair.setup), "--dtype"
@@ -71,6 +72,8 @@ def dtype_capability(
             return not_applicable("no --dtype given")
         config = pair.target.config
         wanted, source = config.dtype, "config.json of the target"
+        if wanted is None and config.model_type is not None:
+            wanted, source = "float32", "config.json of the target states none"
         if wanted == "float32" and is_listed(whole_type(config), casts or {}, pair.setup):
             wanted, source = dtype, f"for {whole_type(config)} stored in float32"
     needed(wanted, "the target's dtype was not read")
