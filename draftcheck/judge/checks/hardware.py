@@ -61,8 +61,9 @@ def dtype_capability(
 ) -> CheckOutcome:
     """Fail when that type of numbers is asked for on a GPU that lacks it.
 
-    automatic: the type that the target's config names counts too, where the user names none;
-    casts: targets of these types are loaded in it when stored in float32.
+    automatic: the type that the target's config names counts too, where the user names none; a
+    config without one counts as float32; casts: targets of these types that are stored in float32
+    are loaded in it.
     """
     given = applies(capability(pair.setup), NO_GPU)
     wanted, source = asked(pair.setup), "--dtype"
@@ -71,6 +72,8 @@ def dtype_capability(
             return not_applicable("no --dtype given")
         config = pair.target.config
         wanted, source = config.dtype, "config.json of the target"
+        if wanted is None and config.model_type is not None:
+            wanted, source = "float32", "config.json of the target states none"
         if wanted == "float32" and is_listed(whole_type(config), casts or {}, pair.setup):
             wanted, source = dtype, f"for {whole_type(config)} stored in float32"
     needed(wanted, "the target's dtype was not read")
@@ -96,14 +99,7 @@ def type_takes_dtype(
     The draft is loaded in the target's type. floor: below it bfloat16 and float32 become float16,
     but for targets that refuse it. The engine looks at the model_type of the whole model.
     """
-    wanted = asked(pair.setup)
-    if wanted is None:
-        given = capability(pair.setup)
-        wanted = pair.target.config.dtype
-        if is_listed(whole_type(pair.target.config), refusing, pair.setup):
-            return not_applicable("the engine picks a type that the target takes")
-        if wanted in ("bfloat16", "float32") and given is not None and given < floor:
-            wanted = "float16"
+    wanted, _ = _loaded_dtype(pair, floor, refusing)
     if wanted != dtype:
         return not_applicable(f"computes in {wanted or 'a type that was not read'}")
     for side, facts in pair.sides:
@@ -131,18 +127,16 @@ def quantization_capability(
     return unread_config(pair.sides) or next(iter(told), none)
 
 
-def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) -> CheckOutcome:
+def quantization_dtype(
+    pair: JudgedPair, *, dtypes: dict[str, str], floor: int, refusing: dict[str, str]
+) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    That is what --dtype asks for, else the target's own half precision. The table holds
-    "since:type,type". floor: below it the engine may take another type than the target's.
+    The table holds "since:type,type"; floor, refusing: _loaded_dtype().
     """
-    wanted, source = asked(pair.setup), "--dtype says"
+    wanted, source = _loaded_dtype(pair, floor, refusing)
     if wanted is None:
-        given, source = capability(pair.setup), "the target is stored as"
-        wanted = pair.target.config.dtype if given is None or given >= floor else None
-        if wanted not in ("float16", "bfloat16"):
-            return not_applicable("no --dtype given")
+        return not_applicable("the type that both are loaded in is not known")
     told = []
     for side, kind, allowed in _entries(pair, dtypes):
         words = f"{side} is {kind}, which computes in {allowed.replace(',', ' or ')}"
@@ -151,6 +145,28 @@ def quantization_dtype(pair: JudgedPair, *, dtypes: dict[str, str], floor: int) 
         told.append(ok(words))
     none = not_applicable("no quantisation that is choosy")
     return unread_config(pair.sides) or next(iter(told), none)
+
+
+def _loaded_dtype(
+    pair: JudgedPair, floor: int, refusing: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """The type of numbers that both models are loaded in, and who says so; None: not known.
+
+    floor: GPUs below it have no bfloat16, and float16 is taken instead; refusing: types of target
+    that are not loaded in float16 unless --dtype says so, but in bfloat16, else in float32.
+    """
+    if (wanted := asked(pair.setup)) is not None:
+        return wanted, "--dtype says"
+    given, config = capability(pair.setup), pair.target.config
+    if config.model_type is None:
+        return None, ""
+    shy = is_listed(whole_type(config), refusing, pair.setup)
+    if given is not None and given < floor:
+        return ("float32" if shy else "float16"), f"on {pair.setup.gpu} the target is loaded in"
+    if shy and config.dtype == "float16":
+        return (None if given is None else "bfloat16"), "the target is loaded in"
+    half = config.dtype in ("float16", "bfloat16")
+    return (config.dtype if half else None), "the target is stored as"
 
 
 def kv_dtype_capability(
@@ -324,6 +340,15 @@ def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:
     """Fail when the cache type asked for is none of these words."""
     kind = applies(pair.setup.kv_dtype, "no cache type asked for")
     words = f"cache type {kind[:40]!r}"
+    return ok(words) if kind in values else fail(words)
+
+
+def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome:
+    """Fail when this version has no such word for a cache type; table: word -> "since"."""
+    kind = applies(pair.setup.kv_dtype, "no cache type asked for")
+    words = f"cache type {kind[:40]!r}"
+    if kind in values and not is_listed(kind, values, pair.setup):
+        return fail(f"{words}, which is there from {values[kind]} on")
     return ok(words) if kind in values else fail(words)
 
 

@@ -337,6 +337,22 @@ def quantization_listed(
     return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
 
 
+def quantization_scheme_listed(
+    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a quantisation of this family of methods names a scheme that this version lacks.
+
+    key: where quantization_config names it; a config that names none is not looked at.
+    """
+    for side, facts in pair.both:
+        scheme = str((facts.config.quantization or {}).get(key) or "").lower()
+        named = scheme and quant_method(facts).startswith(method)
+        if named and not is_listed(scheme, known, pair.setup):
+            since = f": from {known[scheme]}" if scheme in known else ""
+            return fail(f"{side} {key} is {scheme[:80]}{since}")
+    return unread_config(pair.both) or ok("no scheme that this version lacks")
+
+
 def quantization_deprecated(
     pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str]
 ) -> CheckOutcome:

@@ -597,12 +597,16 @@ def name_picks_method(
     words: dict[str, str],
     classes: dict[str, str] | None = None,
     unless_classes: dict[str, str] | None = None,
+    whole: bool = False,
 ) -> CheckOutcome:
     """Fail when the draft's path or id contains a word by which this version picks a method.
 
     The target's own name counts where it drafts for itself. Table: word -> "since" or
-    "since until". classes, unless_classes: only drafts of these, or only the others.
+    "since until". classes, unless_classes: only drafts of these, or only the others; whole: a head
+    is no matter of this rule, since its own method may be the one picked.
     """
+    if whole and pair.drafter.role not in (None, "full"):
+        return ok(f"the draft is: {pair.drafter.role}")
     among_classes(pair, classes, unless_classes)
     called = pair.drafter.called
     for word in words:
