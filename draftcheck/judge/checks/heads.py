@@ -281,7 +281,7 @@ def head_architecture_known(
         return not_applicable("the speculators format names no class")
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
     words = f"the draft's architecture is {name}"
-    if table is not None and (why := next(_listed(pair.drafter.config, pair.setup, table), None)):
+    if table is not None and (why := _other_class(pair.drafter.config, pair.setup, table)):
         return fail(f"the draft's {why}: it gets the class of MTP layers")
     if name not in known:
         return unknown(f"{words}, which is not in the list")
@@ -1224,6 +1224,13 @@ def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str
     for architecture in architectures:
         if is_listed(architecture, rows.architectures, setup):
             yield f"architecture is {architecture}"
+
+
+def _other_class(config: ConfigFacts, setup: EngineSetup, table: str) -> str | None:
+    """Why the config gets the class of MTP layers in place of its own, in words."""
+    if _is_family(config, setup.tables[table].keeps_class, setup):
+        return None
+    return next(_listed(config, setup, table), None)
 
 
 def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> CheckOutcome:

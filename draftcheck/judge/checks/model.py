@@ -28,6 +28,8 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
 SLIDING = "sliding_attention"
+ORIGINAL = "original_max_position_embeddings"
+LONGROPE = ("longrope", "su")
 SHOWN = 3
 """Faults of one kind that are shown; the rest is counted."""
 
@@ -80,6 +82,7 @@ def draft_context(
     yarn_named: str | None = None,
     yarn_stated: str | None = None,
     by_layer: dict[str, str] | None = None,
+    longrope_original: bool = False,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -89,7 +92,8 @@ def draft_context(
     config without a length comes to; served_at_most: where no context is asked for, tokens -> the
     versions; backends: ran_by(); yarn_named: versions that name the original length of yarn
     themselves; yarn_stated: versions that take the length stated beside yarn as it is; by_layer:
-    types whose scaling these versions keep by the kind of layer: it does not count there.
+    types whose scaling these versions keep by the kind of layer: it does not count there;
+    longrope_original: a model with longrope gets its original length unless more is asked for.
     """
     ran_by(pair, backends)
     unread = "a context length was not read"
@@ -98,8 +102,11 @@ def draft_context(
     stated = yarn_stated is not None and in_window(yarn_stated, pair.setup)
 
     def window(facts: ModelFacts, rope: str) -> int | None:
+        original = facts.config.sizes.get(ORIGINAL)
+        if longrope_original and _has_rope(facts.config, *LONGROPE) and isinstance(original, int):
+            return original
         plain = is_listed(facts.config.model_type, by_layer or {}, pair.setup)
-        plain = plain or (stated and _is_yarn(facts.config))
+        plain = plain or (stated and _has_rope(facts.config, "yarn"))
         return _window(facts, "plain" if plain else rope, first, unstated, yarn)
 
     draft = needed(window(pair.drafter, rope), unread)
@@ -125,8 +132,7 @@ def _window(
     if length is None and unstated is not None and config.context is None and config.model_type:
         return unstated
     scaling = config.rope_scaling or {}
-    named = "original_max_position_embeddings" in scaling
-    named = named or (yarn and _is_yarn(config))
+    named = ORIGINAL in scaling or (yarn and _has_rope(config, "yarn"))
     if rope == "plain" or (rope == "unless-original" and named):
         return length or config.context
     if length and config.context and config.scaled_context:
@@ -134,9 +140,9 @@ def _window(
     return length or config.scaled_context
 
 
-def _is_yarn(config: ConfigFacts) -> bool:
+def _has_rope(config: ConfigFacts, *kinds: str) -> bool:
     scaling = config.rope_scaling or {}
-    return "yarn" in (scaling.get("rope_type"), scaling.get("type"))
+    return any(scaling.get(key) in kinds for key in ("rope_type", "type"))
 
 
 def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = None) -> CheckOutcome:

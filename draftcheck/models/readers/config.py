@@ -63,6 +63,7 @@ SIZES = (
     "attn_layer_indices", "conv_L_cache", "full_attn_idxs", "num_mtp_modules", "num_target_layers",
     "n_predict", "use_ordered_embeddings",
     "max_sequence_length", "model_max_length", "seq_length", "max_seq_len",
+    "original_max_position_embeddings",
 )  # fmt: skip
 MTP_NUMBERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 LARGEST_LIST = 10_000
