@@ -64,6 +64,9 @@ class ArchitectureTensors(RuleRow, frozen=True):
     once: Names
     per_layer: Names
     unfused: Names
+    dense: Names = ()
+    experts: Names = ()
+    """Of a layer without and with experts; none named: files with experts are not checked."""
     known: Names | None = None
     """Everything that a file may hold; None: not checked."""
     biases: Names = ()

@@ -180,6 +180,7 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
     meant = {"VLL003": "0.10.0", "VLL011": "0.10.0"}  # no draft models at all until 0.15.0
     meant["TRF023"] = "4.57.0"  # other drafts, from 5.18.0 on
     meant["LCP145"] = "b7668"  # files are not mapped by default until b7853
+    meant["LCP155"] = "b4912"  # the draft has an f16 cache until b8955
     meant["LCP162"] = "b8854"  # the draft goes back to a checkpoint until b9109
     meant |= {"LMS005": "2025.1.1", "LMS009": "2025.1.1"}  # the engine's dates: batched 2026-02-05
     meant["OVG005"] = "2026.2.0.0"  # one row for all methods until 2026.4.0.0

@@ -784,7 +784,7 @@ def _cached_head(facts: ModelFacts) -> int | None:
     latent, rope = (facts.config.sizes.get(name) for name in LATENT)
     if isinstance(latent, int) and latent > 0:
         return latent + (rope if isinstance(rope, int) else 0)
-    return facts.config.head_dim
+    return 0 if facts.config.heads == 0 else facts.config.head_dim  # 0: a state and no cache
 
 
 def llama_cache_blocks(
@@ -799,6 +799,17 @@ def llama_cache_blocks(
     if side == "draft" and (_cached_head(pair.target) or 0) % block:
         return not_applicable("the target's cache stops the server before")
     return fail(f"{side}: heads of {size}, blocks of {block} ({pair.setup.kv_dtype})")
+
+
+def llama_cache_needs_flash(
+    pair: JudgedPair, *, types: list[str], architectures: list[str]
+) -> CheckOutcome:
+    """Fail when a cache of these types is asked for, and the target gets no flash attention."""
+    if pair.setup.kv_dtype not in types:
+        return not_applicable("no quantised cache")
+    name = _architecture_of(pair, "target")
+    words = f"target architecture {name}, --kv-dtype {pair.setup.kv_dtype}"
+    return fail(words) if name in architectures else ok(words)
 
 
 def llama_may_see(pair: JudgedPair) -> CheckOutcome:

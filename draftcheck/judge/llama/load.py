@@ -135,7 +135,8 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """The tensors of each layer are there, for architectures that have a list of them."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
-    if table is None or tensors is None or facts.config.experts:
+    experts = facts.config.experts
+    if table is None or tensors is None or (experts and not table.experts):
         return
     if f"{facts.config.model_type}.{table.unless}" in keys:
         return
@@ -143,10 +144,13 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     for layer in range(min(facts.config.layers or 0, 512)):
         fused = build.has(table.fused) and f"blk.{layer}.attn_qkv.weight" in tensors
         names = table.per_layer + (() if fused else table.unfused)
+        names += table.experts if experts else table.dense
         wanted += [f"blk.{layer}.{name}.weight" for name in names]
     for name in wanted:
         if name not in tensors:
             build.fail("missing-tensor", f"tensor {name} is missing")
+    if experts:
+        return
     # Query and feed-forward widths follow from the keys; a missing key counts as 0.
     config = facts.config
     query, inner = (config.heads or 0) * (config.head_dim or 0), config.feed_forward or 0
