@@ -272,6 +272,7 @@ def type_listed(
     heads_only: bool = False,
     unless_drafts: list[str] | None = None,
     unless_types: list[str] | None = None,
+    same_vocab_size: bool = False,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -280,7 +281,8 @@ def type_listed(
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
-    speaks of these, which share a class.
+    speaks of these, which share a class; same_vocab_size: with other sizes tokens are translated,
+    and such a pair may run.
     """
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
@@ -298,6 +300,9 @@ def type_listed(
         if listed or is_listed(name, types, pair.setup):
             if whole and not is_listed(whole_type(config), types, pair.setup):
                 return unknown(f"{side} model_type is {whole_type(config)} around {name}")
+            sizes = {facts.config.vocab_size for _, facts in pair.both}
+            if same_vocab_size and (len(sizes) > 1 or None in sizes):
+                return unknown(f"{side} model_type is {name}; vocab_size is not the same")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := _architecture(config), architectures or {}, pair.setup):
         words = f"{side} architecture is {name}"
