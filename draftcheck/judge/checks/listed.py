@@ -275,6 +275,7 @@ def type_listed(
     floor: int = 0,
     below: int = 0,
     other_gpus: bool = False,
+    same_vocab_size: bool = False,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -284,7 +285,8 @@ def type_listed(
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
     speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
-    others it is not known; other_gpus: those are fine, and so is it where none is named.
+    others it is not known; other_gpus: those are fine, and so is it where none is named;
+    same_vocab_size: with other sizes tokens are translated, and such a pair may run.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -305,6 +307,9 @@ def type_listed(
         if listed or is_listed(name, types, pair.setup):
             if whole and not is_listed(whole_type(config), types, pair.setup):
                 return unknown(f"{side} model_type is {whole_type(config)} around {name}")
+            sizes = {facts.config.vocab_size for _, facts in pair.both}
+            if same_vocab_size and (len(sizes) > 1 or None in sizes):
+                return unknown(f"{side} model_type is {name}; vocab_size is not the same")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := _architecture(config), architectures or {}, pair.setup):
         words = f"{side} architecture is {name}"

@@ -356,8 +356,8 @@ def draft_cuts_no_finer(pair: JudgedPair) -> CheckOutcome:
     if relation is Relation.UNKNOWN or ours is None or theirs is None:
         return unknown("the vocabularies were not read on both sides")
     words = f"base vocabulary {ours:,} / {theirs:,} (target / draft)"
-    if theirs * 2 <= ours:
-        return fail(f"{words}: half as many need more tokens for the same text")
+    if theirs * 4 <= ours:
+        return fail(f"{words}: a quarter as many need more tokens for the same text")
     return unknown(f"{words}: which one needs more tokens depends on the prompt")
 
 
