@@ -285,12 +285,12 @@ def type_listed(
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
     speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
-    others it is not known; other_gpus: those are fine, and so is it where none is named;
+    others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
-        return ok("no GPU of these capabilities named")
+        return not_applicable("no GPU of these capabilities named")
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
     if unless_drafts and whole_type(pair.drafter.config) in unless_drafts:
