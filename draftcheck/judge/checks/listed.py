@@ -290,7 +290,8 @@ def type_listed(
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
-        return not_applicable("no GPU of these capabilities named")
+        other = "no GPU of these capabilities named"
+        return ok(other) if pair.setup.capability else not_applicable(other)
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
     if unless_drafts and whole_type(pair.drafter.config) in unless_drafts:
