@@ -107,18 +107,16 @@ def _apply(target: ModelFacts, draft: ModelFacts, notes: PairNotes) -> Compariso
     where = f"notes on {target.ref} and {draft.ref}"
     ours, theirs = target.tokenizer.tokens, draft.tokenizer.tokens
     if notes.differing and isinstance(ours, TokenTable) and isinstance(theirs, TokenTable):
-        table = TokenTable(ours.digest, ours.family, ours)
+        table = TokenTable(ours.digest, ours.family, len(ours))
         table.own = dict(ours.own)
         token_tables.put(table, notes.differing.target, where)
         table.foresee()
         target = _with_table(target, table)
         # The draft's table: the target's texts where they are the same, its own elsewhere.
         common = min(len(ours), len(theirs))
-        table = TokenTable(theirs.digest, theirs.family, theirs)
-        table[:common] = ours[:common]
-        differing = set(unpack_ids(notes.differing.ids, where, common))
-        for i in differing:
-            table[i] = theirs[i]
+        table = TokenTable(theirs.digest, theirs.family, len(theirs))
+        differing = frozenset(unpack_ids(notes.differing.ids, where, common))
+        table.share(ours, common, differing)
         for side, taken in ((ours, False), (theirs, True)):
             own = side.own.items()
             table.own |= {i: text for i, text in own if (i >= common or i in differing) is taken}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 from weakref import WeakValueDictionary
 
 from msgspec import Meta, Struct
@@ -25,27 +25,111 @@ from draftcheck.models.stored import to_bytes, to_text
 from draftcheck.values.facts import TokenizerFacts
 
 
-class TokenTable(list[bytes | None]):
-    """Token texts by id, most of them stand-ins; digest tells which texts they stand for."""
+class TokenTable(Sequence[bytes | None]):
+    """Token texts by id, most of them stand-ins; digest tells which texts they stand for.
 
-    def __init__(self, digest: str, family: str, texts: Iterable[bytes | None]) -> None:
-        super().__init__(texts)
-        self.digest, self.family = digest, family
+    Stand-ins are texts that no model has, all different. They are made when somebody looks at all
+    texts: most questions are answered by those that are none, and by whose the others are.
+    """
+
+    def __init__(self, digest: str, family: str, count: int) -> None:
+        self.digest, self.family, self._count = digest, family, count
         self.own: dict[int, bytes | None] = {}
         """Texts that are no stand-ins, by id."""
         self.memo: dict[Any, Any] = {}
         """What was worked out from these texts: many models share one table."""
+        self.plain = False
+        """Engines take the texts as they are."""
+        self._made: list[bytes | None] | None = None
+        self._shared: tuple[TokenTable, int, frozenset[int]] | None = None
+
+    def share(self, other: TokenTable, common: int, differing: frozenset[int]) -> None:
+        """Take the other table's stand-ins below `common`, but for those that differ."""
+        self._shared, self._made = (other, common, differing), None
 
     def write(self, texts: Mapping[int, bytes | None]) -> None:
-        for i, text in texts.items():
-            self[i] = text
         self.own.update(texts)
+        self._made = None
 
     def foresee(self) -> None:
         """Remember what stand-ins make plain, so that nobody looks at every text."""
         odd = [text or b"" for text in self.own.values()]
         if not any(text.startswith(b"~") for text in odd):
-            self.memo.update(foreseen(list(self), odd))
+            told = foreseen(odd)
+            self.plain = bool(told)
+            self.memo.update(told)
+
+    def differing(self, other: TokenTable, start: int) -> list[int] | None:
+        """Ids from start to the end of the shorter one whose texts differ; None: look at them."""
+        common, ids = min(len(self), len(other)), {*self.own, *other.own}
+        for table, owner in ((self, other), (other, self)):
+            if table._shared is not None and owner._shared is None:
+                whose, below, differing = table._shared
+                if whose.digest != owner.digest:
+                    return None
+                ids |= differing | set(range(below, common))
+                break
+        else:
+            if self._shared is not None or self.digest != other.digest:
+                return None
+        return sorted(i for i in ids if start <= i < common and self[i] != other[i])
+
+    def _stand_in(self, i: int) -> bytes:
+        table = self
+        if self._shared is not None:
+            other, common, differing = self._shared
+            table = other if i < common and i not in differing else self
+        return b"~%s.%d" % (table.digest[:16].encode("ascii"), i)
+
+    def _all(self) -> list[bytes | None]:
+        if self._made is None:
+            made: list[bytes | None] = list(_stand_ins(self.digest, self._count))
+            if self._shared is not None:
+                other, common, differing = self._shared
+                made[:common] = _stand_ins(other.digest, common)
+                for i in differing:
+                    made[i] = self._stand_in(i)
+            for i, text in self.own.items():
+                made[i] = text
+            self._made = made
+        return self._made
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes | None]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes | None] | None:
+        if isinstance(at, slice) or self._made is not None:
+            return self._all()[at]
+        i = range(self._count)[at]
+        return self.own[i] if i in self.own else self._stand_in(i)
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self._all())
+
+    def __contains__(self, text: object) -> bool:
+        if self._made is None and not (isinstance(text, bytes) and text.startswith(b"~")):
+            return text in self.own.values()
+        return text in self._all()
+
+    def count(self, value: object) -> int:
+        return list(self.own.values()).count(None) if value is None else self._all().count(value)  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _stand_ins(digest: str, count: int) -> list[bytes]:
+    """The first whole numbers as text are kept: making them costs more than all the rest."""
+    _NUMBERS.extend(map(str, range(len(_NUMBERS), count)))
+    mark = f"\n~{digest[:16]}."
+    whole = f"{mark[1:]}{mark.join(_NUMBERS[:count])}".encode("ascii")
+    return whole.split(b"\n") if count else []
 
 
 TableDigest = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z]{8,64}\Z")]
@@ -186,13 +270,7 @@ def _unpack(text: str) -> TokenTable:
         _unpack.cache_clear()  # tables that nobody else holds
         if _held() + entry.count > MOST_TOKENS:
             raise ReadError(f"{where}: more than {MOST_TOKENS:,} in all vocabularies at once")
-    # Texts that no model has, all different. The first whole numbers as text are kept: making
-    # them costs more than all the rest.
-    _NUMBERS.extend(map(str, range(len(_NUMBERS), entry.count)))
-    mark = f"\n~{entry.digest[:16]}."
-    whole = f"{mark[1:]}{mark.join(_NUMBERS[: entry.count])}".encode("ascii")
-    stand_ins = whole.split(b"\n") if entry.count else []
-    table = TokenTable(entry.digest, entry.family or entry.digest, stand_ins)
+    table = TokenTable(entry.digest, entry.family or entry.digest, entry.count)
     _LIVE[id(table)] = table
     table.write(dict.fromkeys(unpack_ids(entry.undefined, where, entry.count)))
     table.write({i: b"[PAD%d]" % i for i in unpack_ids(entry.padding, where, entry.count)})

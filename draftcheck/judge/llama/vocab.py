@@ -74,7 +74,12 @@ def derive(keys: Keys, tokens: Sequence[bytes | None] | None, build: Build) -> L
         raise NotTold(f"what a token list of type {kind} does")
     if tokens is None:
         raise NotTold("the token texts")
-    texts = once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
+    plain = getattr(tokens, "plain", False)
+    texts: Sequence[bytes] = (
+        tokens  # type: ignore[assignment]
+        if plain
+        else once(tokens, "texts", lambda: fix_texts([text or b"" for text in tokens]))
+    )
     types = _side_arrays(keys, len(texts), build)
     _distinct(texts, tokens, build)
     if name == "hybriddna":
@@ -111,11 +116,12 @@ def once(tokens: Sequence[bytes | None], name: Any, work: Callable[[], T]) -> T:
     return memo[name]
 
 
-def foreseen(texts: Sequence[bytes | None], odd: Sequence[bytes]) -> dict[str, Any]:
-    """What once() would work out where all texts but the odd ones are plain and distinct."""
+def foreseen(odd: Sequence[bytes]) -> dict[str, Any]:
+    """What once() would work out where all texts but the odd ones are plain and distinct; empty
+    where texts are not taken as they are."""
     if not all(odd) or b"\0" in b"".join(odd):
         return {}
-    return {"texts": texts, "distinct": len(set(odd)) == len(odd), "too large": _any_too_large(odd)}
+    return {"distinct": len(set(odd)) == len(odd), "too large": _any_too_large(odd)}
 
 
 def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
