@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("no clock", deadline=None)  # machines may be slow
+hypothesis.settings.load_profile("no clock")
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: tiny models gain nothing by threads
 
 from draftcheck.cli import main
