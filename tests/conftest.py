@@ -12,14 +12,15 @@ from typing import Any
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("no clock", deadline=None)  # machines may be slow
-hypothesis.settings.load_profile("no clock")
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: tiny models gain nothing by threads
 
 from draftcheck.cli import main
 from draftcheck.memory import gpus
 from tests import chromium
 from tests.report import make_schemas
+
+hypothesis.settings.register_profile("no clock", deadline=None)  # machines may be slow
+hypothesis.settings.load_profile("no clock")
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
