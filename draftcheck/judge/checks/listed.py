@@ -472,17 +472,24 @@ def same_quantization(pair: JudgedPair) -> CheckOutcome:
 
 
 def one_backend(
-    pair: JudgedPair, *, apart: list[str], others: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    apart: list[str],
+    others: list[str] | None = None,
+    heads_alike: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
-    or all that are not apart.
+    or all that are not apart; heads_alike: classes of heads that get the target's.
     """
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
     alien = theirs not in apart if others is None else theirs in others
+    if pair.drafter.role != "full" and not theirs:
+        name = _architecture(pair.drafter.config)
+        alien = alien and not is_listed(name, heads_alike or {}, pair.setup)
     missed = alien if ours in apart else theirs in apart
     return fail(words) if missed else ok(words)

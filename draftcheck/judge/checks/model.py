@@ -7,6 +7,7 @@ from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
     is_listed,
+    quant_method,
     ran_by,
     target_type_known,
     whole_type,
@@ -212,9 +213,14 @@ def _mixed_kinds(config: ConfigFacts, mixed: list[str]) -> str:
     return ", ".join(kinds) if len(kinds) > 1 else ""
 
 
-def single_rank(pair: JudgedPair) -> CheckOutcome:
-    """Fail when tensor parallelism is asked for at all."""
-    return _at_most_one(pair.setup.tensor_parallel, "tensor")
+def single_rank(pair: JudgedPair, *, quantised: str = "") -> CheckOutcome:
+    """Fail when tensor parallelism is asked for at all; quantised: only for such a target."""
+    seen = _at_most_one(pair.setup.tensor_parallel, "tensor")
+    if not quantised or seen.outcome is not Outcome.FAIL:
+        return seen
+    needed(pair.target.config.model_type, "the target's config was not read")
+    words = f"{seen.saw}, target quant_method {quant_method(pair.target) or 'none'}"
+    return fail(words) if quant_method(pair.target) == quantised else ok(words)
 
 
 def single_stage(pair: JudgedPair) -> CheckOutcome:
