@@ -718,14 +718,22 @@ def rows_for_tokens(pair: JudgedPair) -> CheckOutcome:
     return ok("a row for each token") if looked else not_applicable("rows or tokens not read")
 
 
-def has_safetensors(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a side has no safetensors file."""
+def has_safetensors(pair: JudgedPair, *, names: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when a side has no safetensors file.
+
+    names: only files that begin like this are taken; beginning -> "since" or "since until".
+    """
     unread = []
+    begins = tuple(name for name in names or {} if is_listed(name, names or {}, pair.setup)) or (
+        "",
+    )
     for side, facts in pair.both:
-        if not facts.weights.files:
+        files = facts.weights.files
+        if not files:
             unread.append(side)
-        elif all(file.format != "safetensors" for file in facts.weights.files):
-            return fail(f"{side}: no safetensors among {len(facts.weights.files)} weight files")
+        elif not any(f.format == "safetensors" and f.name.startswith(begins) for f in files):
+            what = f"{begins[0]}*.safetensors" if names else "safetensors"
+            return fail(f"{side}: no {what} among {len(files)} weight files")
     if unread:
         return unknown(f"weight files of the {' and the '.join(unread)} were not listed")
     return ok("safetensors on both sides")
