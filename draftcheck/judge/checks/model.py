@@ -651,14 +651,19 @@ def states_mask_token(pair: JudgedPair, *, keys: dict[str, str]) -> CheckOutcome
 # ---- weights: files, tensors, names and shapes ----
 
 
-def weights_have_no(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
-    """Fail when the files of a side prove one of these faults."""
+def weights_have_no(pair: JudgedPair, *, kinds: list[str], instead: str = "") -> CheckOutcome:
+    """Fail when the files of a side prove one of these faults.
+
+    instead: a weight file whose name begins like this is read in their place.
+    """
     looked, found = False, []
     for side, facts in pair.sides:
         faults = facts.weights.faults
         looked = looked or faults is not None
         if faults:  # hardly ever, and many rules ask
             mine = [fault for fault in faults if fault.kind in kinds]
+            if instead and any(f.name.startswith(instead) for f in facts.weights.files or ()):
+                continue
             found += [f"{side}: {fault}" for fault in mine[:SHOWN]]
             if len(mine) > SHOWN:
                 found.append(f"{side}: {len(mine) - SHOWN} more of this kind")
