@@ -45,7 +45,7 @@ def whole_type(config: ConfigFacts) -> str | None:
 def quant_method(facts: ModelFacts) -> str:
     """How the checkpoint is quantised; empty where it is not."""
     quant = facts.config.quantization
-    return str(quant.get("quant_method", "")) if quant else ""
+    return str(quant.get("quant_method") or "") if quant else ""
 
 
 def _architecture(config: ConfigFacts) -> str | None:
@@ -383,12 +383,14 @@ def quantization_taken(
     known: dict[str, str],
     marlin: dict[str, str] | None = None,
     named: bool = False,
+    not_by: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
     known: all of them, name -> "since", "since until", "since until since" …; marlin: methods
     that are loaded as another one where the Marlin kernels can run them; named: a quantisation
-    without a name is not taken either (modelopt names its quant_algo alone).
+    without a name is not taken either (modelopt names its quant_algo alone); not_by: known ones
+    that the classes of these model types do not take.
     """
     setup = pair.setup
     for side, facts in pair.both:
@@ -405,6 +407,8 @@ def quantization_taken(
         windows = zip_longest(edges[::2], edges[1::2])
         if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
+        if (name := whole_type(facts.config)) in (not_by or {}).get(method, "").split():
+            return fail(f"{side} quant_method is {method[:80]}, model_type {name}")
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
 
 
@@ -412,7 +416,8 @@ def quantization_named(pair: JudgedPair) -> CheckOutcome:
     """Fail when a side's quantization_config says neither quant_method nor load_in_4bit/8bit."""
     for side, facts in pair.both:
         quant = facts.config.quantization
-        if quant and not any(name == "quant_method" or "load_in" in name for name in quant):
+        named = quant and (quant.get("load_in_4bit") or quant.get("load_in_8bit"))
+        if quant and not named and quant.get("quant_method") is None:
             return fail(f"quantization_config of the {side} has no quant_method")
     return unread_config(pair.both) or ok("no quantisation without a name")
 

@@ -657,14 +657,19 @@ def states_mask_token(pair: JudgedPair, *, keys: dict[str, str]) -> CheckOutcome
 # ---- weights: files, tensors, names and shapes ----
 
 
-def weights_have_no(pair: JudgedPair, *, kinds: list[str]) -> CheckOutcome:
-    """Fail when the files of a side prove one of these faults."""
+def weights_have_no(pair: JudgedPair, *, kinds: list[str], instead: str = "") -> CheckOutcome:
+    """Fail when the files of a side prove one of these faults.
+
+    instead: a weight file whose name begins like this is read in their place.
+    """
     looked, found = False, []
     for side, facts in pair.sides:
         faults = facts.weights.faults
         looked = looked or faults is not None
         if faults:  # hardly ever, and many rules ask
             mine = [fault for fault in faults if fault.kind in kinds]
+            if instead and any(f.name.startswith(instead) for f in facts.weights.files or ()):
+                continue
             found += [f"{side}: {fault}" for fault in mine[:SHOWN]]
             if len(mine) > SHOWN:
                 found.append(f"{side}: {len(mine) - SHOWN} more of this kind")
@@ -724,14 +729,22 @@ def rows_for_tokens(pair: JudgedPair) -> CheckOutcome:
     return ok("a row for each token") if looked else not_applicable("rows or tokens not read")
 
 
-def has_safetensors(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a side has no safetensors file."""
+def has_safetensors(pair: JudgedPair, *, names: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when a side has no safetensors file.
+
+    names: only files that begin like this are taken; beginning -> "since" or "since until".
+    """
     unread = []
+    begins = tuple(name for name in names or {} if is_listed(name, names or {}, pair.setup)) or (
+        "",
+    )
     for side, facts in pair.both:
-        if not facts.weights.files:
+        files = facts.weights.files
+        if not files:
             unread.append(side)
-        elif all(file.format != "safetensors" for file in facts.weights.files):
-            return fail(f"{side}: no safetensors among {len(facts.weights.files)} weight files")
+        elif not any(f.format == "safetensors" and f.name.startswith(begins) for f in files):
+            what = f"{begins[0]}*.safetensors" if names else "safetensors"
+            return fail(f"{side}: no {what} among {len(files)} weight files")
     if unread:
         return unknown(f"weight files of the {' and the '.join(unread)} were not listed")
     return ok("safetensors on both sides")
