@@ -31,7 +31,8 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     unknown,
 )
-from draftcheck.models.readers.heads import mtp_layers
+from draftcheck.models.readers.heads import LAYER, mtp_layers
+from draftcheck.models.readers.weights.quantised import PACKED
 from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -976,6 +977,10 @@ def own_layers_found(
             sought = " or ".join(looked)
             return fail(f"the target has {layers} layers; MTP weights are sought at {sought}")
     tensors = needed(target.weights.tensors, "the target's tensors were not listed")
+    numbered = ((LAYER.match(name), name) for name in tensors if name.endswith(PACKED))
+    for number, name in numbered:
+        if number and config.layers is not None and int(number[1]) >= config.layers:
+            return fail(f"the MTP layers are quantised: {name[:80]}")
     present = needed(mtp_layers(tensors, config.layers), UNCOUNTED)
     words = f"{present} MTP layers in the weights, {config.mtp_layers or 1} asked for"
     found = min(present, 1) if looked else present

@@ -465,6 +465,14 @@ def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome
     return ok(words) if name in methods else fail(words)
 
 
+def draft_not_quantized_as(pair: JudgedPair, *, methods: dict[str, str]) -> CheckOutcome:
+    """Fail when the draft's quant_method is one of these in this version."""
+    needed(pair.drafter.config.model_type, "the draft's config was not read")
+    name = quant_method(pair.drafter)
+    words = f"draft quant_method is {name or 'none'}"
+    return fail(words) if is_listed(name, methods, pair.setup) else ok(words)
+
+
 def same_quantization(pair: JudgedPair) -> CheckOutcome:
     """Fail when the two models are quantised in different ways, or only one of them is."""
     sides = (pair.target, pair.drafter)
