@@ -54,6 +54,7 @@ def test_the_same_seed_draws_the_same_rows(
         words = ["audit", "--seed", seed, "--rows", "3", f"{ENGINE}={tmp_path}"]
         monkeypatch.setattr("sys.argv", words)
         audit.main()
-        drawn.append([line for line in capsys.readouterr().out.splitlines() if " MLX" in line])
+        shown = capsys.readouterr().out.splitlines()
+        drawn.append([line for line in shown if line.startswith("mlx-lm MLX")])
     assert len(drawn[0]) == 3
     assert drawn[0] == drawn[1] != drawn[2]

@@ -56,7 +56,7 @@ def test_a_newer_version_with_the_same_code_is_verified(
     entry = auto(run, tmp_path)
     assert entry["version_checked"] is True
     notes = str(entry["notes"])
-    assert "mlx-lm 9.9.1.dev4: all 6 places that rules rest on are the code that was read" in notes
+    assert "mlx-lm 9.9.1.dev4: all 7 places that rules rest on are the code that was read" in notes
     assert "verified against the installed code" in notes
     assert "not verified" not in notes
 
@@ -69,7 +69,7 @@ def test_a_newer_version_with_other_code_names_the_rules(
     entry = auto(run, tmp_path)
     assert entry["version_checked"] is False
     notes = str(entry["notes"])
-    words = "installed here: 5 of 6 places are the code that was read in 0.32.2; MLX003 rests on"
+    words = "installed here: 6 of 7 places are the code that was read in 0.32.2; MLX003 rests on"
     assert f"mlx-lm 9.9.1.dev4 {words} changed code" in notes
     assert "not verified for" in notes
 
@@ -134,5 +134,5 @@ def test_watch_reads_what_is_installed(
     site[ENGINE] = FakeDistribution(write_source(tmp_path / "site"), "9.9.0")
     ran = run("watch", ENGINE, "--installed")
     assert (ran.code, ran.out.splitlines()[0]) == (
-        0, "mlx-lm 9.9.0: nothing to do, all 5 rules are confirmed",
+        0, "mlx-lm 9.9.0: nothing to do, all 6 rules are confirmed",
     )  # fmt: skip
