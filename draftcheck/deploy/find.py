@@ -213,7 +213,6 @@ def _of_document(
             return None
     if document.kind == "options" and _mostly_unknown(setting):
         return None
-    hidden = [e.name for e in setting.entries if e.means in ASKS and e.value and e.value.unknown]
     given.objects(setting)
     if document.kind == "python-call" and not setting.has(ASKS):
         return None  # generate() is the name of many functions
@@ -221,11 +220,10 @@ def _of_document(
     if made.target is None:  # a command, or whoever calls, names it
         unknown = tuple(each for each in made.unknown if each.place != made.place)
         made = replace(made, part=True, unknown=unknown)
-    if document.kind == "options-inside" and made.target is None:
-        asked = [entry.name for entry in setting.entries if entry.means in ASKS] or hidden
-        if made.speculates or hidden:
-            seen = list(dict.fromkeys(name.removesuffix(".__call__") for name in asked))
-            made = replace(made, speculates=True, seen=", ".join(seen[:MOST_NAMED]), unknown=())
+    if document.kind == "options-inside" and made.speculates and made.target is None:
+        names = (entry.name for entry in setting.entries if entry.means in ASKS)
+        asked = list(dict.fromkeys(name.removesuffix(".__call__") for name in names))
+        made = replace(made, seen=", ".join(asked[:MOST_NAMED]), unknown=())
     return made
 
 
