@@ -67,7 +67,7 @@ SHAPES = {
 }  # fmt: skip
 METHODS = {"eagle3": "eagle3", "head14b": "eagle3"}
 LOADS = (1, 4, 16, 64)
-PROMPT, TOKENS, ROUNDS = 256, 104, 3
+PROMPT, TOKENS, ROUNDS = 256, 72, 3
 SKIPPED, BLOCK = 8, 8
 """Passes at the start that are not counted, and passes that are timed together."""
 CONTEXT = 2048

@@ -21,6 +21,7 @@ import click
 from draftcheck import atomic, settings
 from draftcheck.cli.help import WholeNumber, within
 from draftcheck.errors import ReadError
+from draftcheck.values.dtypes import SHORT
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Request = TypeVar("Request")
@@ -121,7 +122,12 @@ def circumstances_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gpu", metavar="SPEC", help="t4, h200, 2x rtx-4090, 24GiB, auto."),
         click.option("--context", type=number, metavar="N", help="Tokens per sequence served."),
         click.option("--sequences", type=number, metavar="N", help="Sequences served at once."),
-        click.option("--dtype", metavar="TYPE", help="Type that the engine is told to compute in."),
+        click.option(
+            "--dtype",
+            metavar="TYPE",
+            callback=lambda _context, _option, word: SHORT.get(word, word),
+            help="Type that the engine is told to compute in.",
+        ),
         click.option("--kv-dtype", metavar="TYPE", help="Type of the KV cache."),
         click.option("--tensor-parallel", type=number, metavar="N", help="Ranks of the target."),
         click.option(

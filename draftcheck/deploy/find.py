@@ -18,7 +18,6 @@ from draftcheck.deploy.options.given import ENV, KEY, GivenOption, GivenOptions,
 from draftcheck.deploy.options.tables import OptionTable, load, view
 from draftcheck.deploy.text import Word
 from draftcheck.rulebook import book
-from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.findings import FilePlace, Finding
 
 NUMBERS = {
@@ -399,7 +398,7 @@ def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[st
             continue
         choices = setting.view.choices(entry.name)
         if not choices or entry.text in choices:
-            plain[name] = dtype_name(entry.text) if name == "dtype" else entry.text
+            plain[name] = entry.text.removeprefix("torch.")
     fraction = setting.last("memory_fraction")
     if fraction is not None and re.fullmatch(r"0?\.\d+|1(\.0*)?", fraction.text.strip()):
         plain["memory_fraction"] = float(fraction.text)

@@ -11,7 +11,6 @@ from pathlib import PurePath
 from draftcheck.rulebook.book import Method
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.dtypes import SHORT
 
 TOKENS = re.compile(r"\{tokens:(\d+)\}")
 SLOT = re.compile(r"\{(\w+)\}")
@@ -78,6 +77,5 @@ def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[st
     for name, text in words.items():
         value = getattr(circumstances, name)
         if value is not None:
-            value = SHORT.get(value, value) if name == "dtype" else value
             values = {name: value, "total_context": total}
             yield SLOT.sub(lambda match: str(values.get(match[1], match[0])), text)  # noqa: B023

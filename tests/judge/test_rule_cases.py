@@ -51,7 +51,6 @@ ONLY_UNKNOWN = {
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",
-    "dtype_spelling": "the word is the option itself",
     "dtype_known": "the word is the option itself",
     "draft_name_dotted": "the name is the reference itself",
 }

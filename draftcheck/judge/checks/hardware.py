@@ -19,7 +19,7 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
     unread_config,
 )
-from draftcheck.values.dtypes import SHORT, dtype_name
+from draftcheck.values.dtypes import dtype_name
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
@@ -301,19 +301,10 @@ def _dotted(number: int) -> str:
     return f"{number // 10}.{number % 10}"
 
 
-def dtype_spelling(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
-    """Fail when --dtype is not one of the engine's own words; commands spell it as it should be."""
-    word = applies(pair.setup.dtype, "no --dtype given")
-    if word not in choices and SHORT.get(word, word) not in choices:
-        return not_applicable(f"the engine has no word for --dtype {word}")
-    return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
-
-
 def dtype_known(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
-    """Fail when the engine has no word for what --dtype says, however it is spelt."""
+    """Fail when the engine's option does not take what --dtype says."""
     word = applies(pair.setup.dtype, "no --dtype given")
-    known = SHORT.get(word, word) in choices
-    return ok(f"--dtype {word}") if known else fail(f"--dtype {word}")
+    return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
 
 
 def half_precision_held(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
