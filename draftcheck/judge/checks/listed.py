@@ -329,8 +329,8 @@ def type_listed(
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
     if types or containing or with_mtp_layers:  # without a model_type it may be one of these
-        return ok(f"{side} model_type is {needed(whole_type(config), unread)}")
-    return ok(f"{side} architecture is {name}")
+        needed(whole_type(config), unread)
+    return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
 
 def quantization_listed(
