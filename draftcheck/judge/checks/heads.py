@@ -1217,6 +1217,9 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if is_listed(name := whole_type(config), rows.ready, pair.setup):
         return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {name}"
+    if other := rows.instead.get(name):
+        method, since = other.split()
+        return fail(f"{words}: not as MTP; method {method} from {since}")
     if window := _mtp_window(facts, pair.setup, table):  # this version is too old, or too new
         since, *until = window.split()
         return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
