@@ -14,6 +14,7 @@ from draftcheck.judge.checks.listed import (
 )
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
+    Settled,
     applies,
     fail,
     needed,
@@ -167,14 +168,33 @@ def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = Non
 
 def heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
     """Fail when that side's attention heads cannot be split over its tensor-parallel ranks."""
+    ranks, config = _ranks(pair, side)
+    heads = needed(config.heads, f"the {side}'s number of attention heads was not read")
+    words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
+    return fail(words) if heads % ranks else ok(words)
+
+
+def kv_heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
+    """Fail when that side's KV heads can neither be split over its ranks nor repeated evenly."""
+    ranks, config = _ranks(pair, side)
+    if config.sizes.get("kv_lora_rank"):
+        return not_applicable("latent attention, which every rank has whole")
+    unread = f"the {side}'s number of KV heads was not read"
+    heads = needed(config.kv_heads or config.heads, unread)
+    if (config.heads or heads) % ranks:
+        return not_applicable("another rule speaks of the attention heads")
+    words = f"{side} has {heads} KV heads, tensor parallel size {ranks}"
+    return ok(words) if heads % ranks == 0 or ranks % heads == 0 else fail(words)
+
+
+def _ranks(pair: JudgedPair, side: str) -> tuple[int, ConfigFacts]:
+    """How many ranks share that side, and its config; settles a check where it is one."""
     ranks, facts = pair.setup.tensor_parallel, pair.target
     if side == "draft":
         ranks, facts = pair.setup.draft_tensor_parallel or ranks, pair.drafter
     if not ranks or ranks == 1:
-        return not_applicable("no tensor parallelism asked for")
-    heads = needed(facts.config.heads, f"the {side}'s number of attention heads was not read")
-    words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
-    return fail(words) if heads % ranks else ok(words)
+        raise Settled(not_applicable("no tensor parallelism asked for"))
+    return ranks, facts.config
 
 
 def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
