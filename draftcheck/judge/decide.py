@@ -104,6 +104,11 @@ def setup_for(
         order=engine.order,
         checked=engine.checked,
         tables=engine.tables,
+        untyped={
+            name: kind
+            for name, entries in engine.untyped.items()
+            if (kind := versions.value_at(engine.order, version, entries))
+        },
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
         memory=fit,
         **{name: getattr(circumstances, name) for name in book.CIRCUMSTANCES},

@@ -160,6 +160,8 @@ class EngineIdentity(RuleRow, frozen=True):
     aliases: Mapping[str, str] = {}
     complete: bool = False
     """The methods are all it has: what none of them takes, it cannot use."""
+    untyped: Mapping[str, str] = {}
+    """Attention-only classes published without a model_type -> what it takes, "since:type …"."""
 
 
 class EngineHead(EngineIdentity, frozen=True):

@@ -230,6 +230,7 @@ class VllmMtp(RuleRow, frozen=True):
     architectures: Mapping[str, str]
     text_part: Mapping[str, str]
     ready: Mapping[str, str]
+    instead: Mapping[str, str]
     keeps_class: Mapping[str, str]
     one_layer: Mapping[str, str]
     number_at_root: Mapping[str, str]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
+from draftcheck.values.facts import ModelFacts
 from draftcheck.values.findings import Finding, most_telling
 from draftcheck.values.memory import MemoryFit
 from draftcheck.values.results import PublicResult
@@ -27,6 +28,8 @@ class EngineSetup(Circumstances):
     """The newest version whose source was read."""
     tables: Mapping[str, Any] = field(default_factory=dict)
     """Data tables that belong to the engine's rules, by file name."""
+    untyped: Mapping[str, str] = field(default_factory=dict)
+    """Classes published without a model_type -> the one that this version takes."""
     failures: frozenset[str] = frozenset()
     """Load failures that this version has: the `failure` parameters of its active rules."""
     memory: MemoryFit | None = None
@@ -46,7 +49,19 @@ class JudgedPair(Comparison):
     @classmethod
     def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
         both = {name: getattr(comparison, name) for name in Comparison.__dataclass_fields__}
+        both["target"] = _typed(comparison.target, setup)
+        if comparison.draft is not None:
+            both["draft"] = _typed(comparison.draft, setup)
         return cls(**both, setup=setup)
+
+
+def _typed(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
+    """The facts with the model_type that the engine fills in, where config.json has none."""
+    config = facts.config
+    kind = setup.untyped.get((config.architectures or ("",))[0])
+    if kind is None or config.model_type is not None:
+        return facts
+    return replace(facts, config=replace(config, model_type=kind, outer_type=kind, recurrent=False))
 
 
 @dataclass(frozen=True, slots=True)

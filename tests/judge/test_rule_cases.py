@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,7 @@ from tests.judge.rule_cases import (
     OUTCOMES,
     Case,
     asked_rows,
+    cases,
     cases_of,
     finding,
     rows,
@@ -53,6 +56,11 @@ NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",
     "dtype_known": "the word is the option itself",
     "draft_name_dotted": "the name is the reference itself",
+}
+
+
+TYPE_NOT_ASKED = {
+    "LCP104/fail-mistral4-b8387": "the converter itself takes a missing type for another",
 }
 
 
@@ -137,6 +145,36 @@ def test_nothing_is_promised_after_the_end(case: str, later: str) -> None:
     """Where a file does not load or a draft is dropped, rows about what follows say nothing."""
     (found,) = (one for one in cases_of(case.partition("/")[0]) if one.name == case)
     assert finding(found.verdict, later) is None
+
+
+@pytest.mark.parametrize("side", ["target", "draft"])
+def test_a_missing_type_is_no_other_family(side: str) -> None:
+    """Without a model_type a rule says what it said, or that it does not know."""
+    wrong = []
+    for case in cases():
+        body = untyped(case.body, side)
+        if not case.asked or body is None or case.name in TYPE_NOT_ASKED:
+            continue
+        verdict = replace(case, body=body).verdict
+        found = finding(verdict, case.rule)
+        if found is None:  # then another rule must not know
+            fine = verdict.verdict is Verdict.UNDECIDED
+        else:
+            fine = found.outcome in (Outcome.UNKNOWN, OUTCOMES[case.kind])
+        if not fine:
+            wrong.append(f"{case.name}: {found.saw if found else 'not said'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def untyped(body: dict[str, Any], side: str) -> dict[str, Any] | None:
+    """The case without that side's model_type; None where a GGUF file has it in a key."""
+    facts = body.get(side, {})
+    config = facts.get("config", {})
+    if facts.get("kind") == "gguf" or "gguf" in facts or "model_type" not in config:
+        return None
+    told = ("model_type", "outer_type", "recurrent", "positions")
+    kept = {name: value for name, value in config.items() if name not in told}
+    return {**body, side: {**facts, "config": kept}}
 
 
 def test_verdicts_change_only_with_rules_or_judging() -> None:

@@ -196,6 +196,25 @@ def test_weights_are_not_missed_of_layers_that_no_class_is_built_for(
     assert failed(judged(run("pair", target, *asked, "vllm@0.13.0"))) == {"VLL117"}
 
 
+def test_the_stages_of_deepseek_v41(run: Run, tmp_path: Path) -> None:
+    """Its text part has the keys of the stages; vLLM and SGLang lay it flat."""
+    stages = {"dspark_target_layer_ids": [1, 2], "dspark_block_size": 5, "dspark_markov_rank": 4}
+    config = {"model_type": "deepseek_v41", "architectures": ["DeepseekV41ForCausalLM"]}
+    text = make.CONFIG | {"model_type": "deepseek_v41_text", "num_nextn_predict_layers": 1}
+    make.folder(tmp_path / "v41", config=config | {"text_config": text | stages})
+    make.folder(tmp_path / "bare", config=config | {"text_config": text})
+    asked = ("--format", "json", "--engine")
+    for version in ("vllm@0.30.0", "vllm@0.32.0"):
+        found = judged(run("pair", tmp_path / "v41", "--method", "dspark", *asked, version))
+        assert "VLL126" not in failed(found)
+        bare = judged(run("pair", tmp_path / "bare", "--method", "dspark", *asked, version))
+        assert bare["decided_by"] == "VLL126"
+    older = judged(run("pair", tmp_path / "v41", "--method", "mtp", *asked, "vllm@0.29.0"))
+    assert older["decided_by"] == "VLL117"
+    (saw,) = (one["saw"] for one in older["findings"] if one["rule"] == "VLL117")
+    assert saw.endswith("method dspark from 0.30.0")
+
+
 def test_another_vocabulary_is_translated_when_asked_for(run: Run, models: Path) -> None:
     make.folder(models / "wider", vocab_size=300, hidden_size=16)
     pair = ("pair", models / "plain", models / "wider", "--format", "json", "--engine")

@@ -74,8 +74,10 @@ def dtype_capability(
         wanted, source = config.dtype, "config.json of the target"
         if wanted is None and config.model_type is not None:
             wanted, source = "float32", "config.json of the target states none"
-        if wanted == "float32" and is_listed(whole_type(config), casts or {}, pair.setup):
-            wanted, source = dtype, f"for {whole_type(config)} stored in float32"
+        if wanted == "float32" and casts:
+            name = needed(whole_type(config), "the target's model_type was not read")
+            if is_listed(name, casts, pair.setup):
+                wanted, source = dtype, f"for {name} stored in float32"
     needed(wanted, "the target's dtype was not read")
     words = f"{wanted} ({source}) on {_gpu(pair.setup)}"
     return fail(words) if wanted == dtype and given < floor else ok(words)
@@ -158,8 +160,9 @@ def _loaded_dtype(
     if (wanted := asked(pair.setup)) is not None:
         return wanted, "--dtype says"
     given, config = capability(pair.setup), pair.target.config
-    if config.model_type is None:
-        return None, ""
+    modern = given is None or given >= floor
+    if config.dtype != "bfloat16" or not modern:
+        needed(config.model_type, "the target's model_type was not read")
     shy = is_listed(whole_type(config), refusing, pair.setup)
     if given is not None and given < floor:
         return ("float32" if shy else "float16"), f"on {pair.setup.gpu} the target is loaded in"
@@ -182,7 +185,11 @@ def kv_dtype_capability(
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if (name := pair.target.config.model_type) in (latent or ()):
         return ok(f"{words}, target {name}")
-    return fail(words) if kind.startswith(starts) and lowest <= given < floor else ok(words)
+    if not kind.startswith(starts) or not lowest <= given < floor:
+        return ok(words)
+    if latent:
+        needed(name, "the target's model_type was not read")
+    return fail(words)
 
 
 def kv_dtype_other_than(

@@ -46,6 +46,7 @@ VOCABULARIES_UNREAD = "vocabulary size of the target or of the head was not read
 UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
 NO_LENGTH = "no draft length asked for"
+NO_TYPE = "model_type was not read"
 BLOCK_UNREAD = "the block size of the head was not read"
 UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
 """Types of tensors that a checkpoint without quantisation has."""
@@ -104,6 +105,8 @@ def head_kind_in(
     words = f"the draft is: {role}"
     if role in kinds or whole_type(pair.drafter.config) in (or_types or ()):
         return ok(words)
+    if or_types:
+        needed(whole_type(pair.drafter.config), f"{words}; {NO_TYPE}")
     unread = head is not None and role != "full" and head.form == unread_form
     if unread or _is_class(pair.drafter, unread_classes or []):
         return unknown(f"{words}, of a form or class that was not read with this method")
@@ -554,8 +557,10 @@ def head_mask_in_vocabulary(
     mask = _stated(head, head.mask_token_id, not_applicable("no mask_token_id"), unread)
     target = needed(pair.target.config.vocab_size, unread)
     words = f"mask_token_id {mask:,}, target vocab_size {target:,}"
-    if mask < target and is_listed(whole_type(pair.target.config), unpadded or {}, pair.setup):
-        return unknown(f"{words}, of which padding is taken off")
+    if mask < target and unpadded:
+        name = needed(whole_type(pair.target.config), f"{words}; {NO_TYPE}")
+        if is_listed(name, unpadded, pair.setup):
+            return unknown(f"{words}, of which padding is taken off")
     return fail(words) if mask >= target else ok(words)
 
 
@@ -1089,13 +1094,22 @@ def _family(config: ConfigFacts) -> tuple[str | None, ...]:
 
 
 def _is_family(config: ConfigFacts, windows: Mapping[str, str], setup: EngineSetup) -> bool:
-    return any(is_listed(name, windows, setup) for name in _family(config))
+    """Whether the table has its family; unknown where neither class nor type tells."""
+    there = any(is_listed(name, windows, setup) for name in _family(config))
+    if not there and windows:
+        needed(whole_type(config), NO_TYPE)
+    return there
 
 
 def _looked_for(config: ConfigFacts, setup: EngineSetup, table: str) -> str:
     """The way in which the class asks for its weights; empty where it does not."""
-    ways = setup.tables[table].looks_for_weights.items()
-    return next((way for way, rows in ways if _is_family(config, rows, setup)), "")
+    ways: Mapping[str, Mapping[str, str]] = setup.tables[table].looks_for_weights
+    ways_of = {name: way for way, rows in ways.items() for name in rows}
+    windows = {name: since for rows in ways.values() for name, since in rows.items()}
+    if not _is_family(config, windows, setup):
+        return ""
+    names = (name for name in _family(config) if name and is_listed(name, windows, setup))
+    return next(ways_of[name] for name in names)
 
 
 def _loader_asks(
@@ -1203,6 +1217,9 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if is_listed(name := whole_type(config), rows.ready, pair.setup):
         return ok(f"the {side}'s model_type is {name}")
     words = f"the {side}'s model_type is {name}"
+    if other := rows.instead.get(name):
+        method, since = other.split()
+        return fail(f"{words}: not as MTP; method {method} from {since}")
     if window := _mtp_window(facts, pair.setup, table):  # this version is too old, or too new
         since, *until = window.split()
         return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
@@ -1237,6 +1254,8 @@ def _listed(config: ConfigFacts, setup: EngineSetup, table: str) -> Iterator[str
     for architecture in architectures:
         if is_listed(architecture, rows.architectures, setup):
             yield f"architecture is {architecture}"
+            return
+    needed(name, NO_TYPE)  # it may be one of these types, or of others
 
 
 def _other_class(config: ConfigFacts, setup: EngineSetup, table: str) -> str | None:
@@ -1296,12 +1315,12 @@ def own_layers_divide(
     name = whole_type(pair.drafter.config)
     if types is not None and needed(name, "model_type was not read") not in types:
         return not_applicable(f"model_type is {name}")
-    if name in (unless_types or ()):
+    if unless_types and needed(name, NO_TYPE) in unless_types:
         return ok(f"model_type is {name}: another rule says it")
     config, layers = pair.drafter.config, (head and head.mtp_promised) or None
     if table is not None:
         rows = pair.setup.tables[table]
-        single = is_listed(name, rows.one_token, pair.setup)
+        single = _is_family(config, rows.one_token, pair.setup)
         if single is not one_token:
             return not_applicable(f"model_type is {name}")
         listed = any(_listed(config, pair.setup, table))

@@ -38,8 +38,12 @@ def is_listed(name: str | None, table: Mapping[str, str], setup: EngineSetup) ->
 
 
 def whole_type(config: ConfigFacts) -> str | None:
-    """The model_type by which an engine picks its class: that of the whole model."""
-    return config.outer_type or config.model_type
+    """The model_type by which an engine picks its class: that of the whole model.
+
+    None too where config.json names one for its text part alone.
+    """
+    part_only = config.outer_type is None and config.vocab_size_outside is not None
+    return None if part_only else config.outer_type or config.model_type
 
 
 def quant_method(facts: ModelFacts) -> str:
@@ -294,13 +298,16 @@ def type_listed(
         return ok(other) if pair.setup.capability else not_applicable(other)
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
-    if unless_drafts and whole_type(pair.drafter.config) in unless_drafts:
-        return ok(f"the draft's model_type is {whole_type(pair.drafter.config)}")
+    if unless_drafts:
+        drafter = needed(whole_type(pair.drafter.config), "the draft's model_type was not read")
+        if drafter in unless_drafts:
+            return ok(f"the draft's model_type is {drafter}")
     backend = next((b for b in backends or {} if is_listed(b, backends or {}, pair.setup)), None)
     config = pair.model(side).config
+    unread = f"the {side}'s model_type was not read"
     if config.model_type is None and config.architectures is None:
-        return unknown(f"the {side}'s model_type was not read")
-    if whole_type(config) in (unless_types or ()):
+        return unknown(unread)
+    if unless_types and needed(whole_type(config), unread) in unless_types:
         return ok(f"{side} model_type is {whole_type(config)}")
     for name in (config.model_type, config.outer_type):
         parts = [part for part in containing or {} if name and part in name]
@@ -321,7 +328,9 @@ def type_listed(
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
-    return ok(f"{side} model_type is {config.model_type}")
+    if types or containing or with_mtp_layers:  # without a model_type it may be one of these
+        needed(whole_type(config), unread)
+    return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
 
 def quantization_listed(
@@ -399,7 +408,7 @@ def quantization_taken(
             return fail(f"{side} quantization_config has no quant_method")
         if marlin and method in marlin and marlin_runs(facts, setup):
             method = marlin[method]
-        if facts.config.model_type is None or not method:
+        if not method:
             continue
         if method not in known:
             return fail(f"{side} quant_method is {method[:80]}")
@@ -407,7 +416,9 @@ def quantization_taken(
         windows = zip_longest(edges[::2], edges[1::2])
         if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
-        if (name := whole_type(facts.config)) in (not_by or {}).get(method, "").split():
+        others = (not_by or {}).get(method, "").split()
+        unread = f"the {side}'s model_type was not read"
+        if others and (name := needed(whole_type(facts.config), unread)) in others:
             return fail(f"{side} quant_method is {method[:80]}, model_type {name}")
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
 

@@ -14,6 +14,7 @@ from draftcheck.judge.checks.listed import (
 )
 from draftcheck.judge.checks.outcomes import (
     UNTOLD,
+    Settled,
     applies,
     fail,
     needed,
@@ -106,6 +107,8 @@ def draft_context(
         original = facts.config.sizes.get(ORIGINAL)
         if longrope_original and _has_rope(facts.config, *LONGROPE) and isinstance(original, int):
             return original
+        if by_layer and facts.config.model_type is None and facts.config.rope_scaling:
+            return None  # whether its scaling counts depends on the type
         plain = is_listed(facts.config.model_type, by_layer or {}, pair.setup)
         plain = plain or (stated and _has_rope(facts.config, "yarn"))
         return _window(facts, "plain" if plain else rope, first, unstated, yarn)
@@ -153,7 +156,8 @@ def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = Non
     """
     config = pair.drafter.config
     listed = is_listed(config.model_type, also or {}, pair.setup)
-    positions = "learned" if listed else config.positions
+    untold = also and config.model_type is None
+    positions = "learned" if listed else None if untold else config.positions
     if positions not in (None, "learned"):
         return not_applicable(f"positions: {positions}")
     seen = draft_context(pair)
@@ -164,14 +168,33 @@ def draft_context_learned(pair: JudgedPair, *, also: dict[str, str] | None = Non
 
 def heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
     """Fail when that side's attention heads cannot be split over its tensor-parallel ranks."""
+    ranks, config = _ranks(pair, side)
+    heads = needed(config.heads, f"the {side}'s number of attention heads was not read")
+    words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
+    return fail(words) if heads % ranks else ok(words)
+
+
+def kv_heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
+    """Fail when that side's KV heads can neither be split over its ranks nor repeated evenly."""
+    ranks, config = _ranks(pair, side)
+    if config.sizes.get("kv_lora_rank"):
+        return not_applicable("latent attention, which every rank has whole")
+    unread = f"the {side}'s number of KV heads was not read"
+    heads = needed(config.kv_heads or config.heads, unread)
+    if (config.heads or heads) % ranks:
+        return not_applicable("another rule speaks of the attention heads")
+    words = f"{side} has {heads} KV heads, tensor parallel size {ranks}"
+    return ok(words) if heads % ranks == 0 or ranks % heads == 0 else fail(words)
+
+
+def _ranks(pair: JudgedPair, side: str) -> tuple[int, ConfigFacts]:
+    """How many ranks share that side, and its config; settles a check where it is one."""
     ranks, facts = pair.setup.tensor_parallel, pair.target
     if side == "draft":
         ranks, facts = pair.setup.draft_tensor_parallel or ranks, pair.drafter
     if not ranks or ranks == 1:
-        return not_applicable("no tensor parallelism asked for")
-    heads = needed(facts.config.heads, f"the {side}'s number of attention heads was not read")
-    words = f"{side} has {heads} attention heads, tensor parallel size {ranks}"
-    return fail(words) if heads % ranks else ok(words)
+        raise Settled(not_applicable("no tensor parallelism asked for"))
+    return ranks, facts.config
 
 
 def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
@@ -200,6 +223,8 @@ def one_kind_of_cache(
         if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
             return unknown(f"{words}; beside latent attention they may share one cache")
         return fail(words)
+    if target.layer_kinds is None:
+        needed(target.model_type, "the target's layers were not read")
     if kinds := _mixed_kinds(target, mixed):
         return unknown(f"the target mixes layers ({kinds}), which may split those of the draft")
     return ok("all layers of the draft are of one kind")
@@ -333,6 +358,7 @@ def target_layers_at_least(
     layers = needed(config.layers, "the target's number of layers was not read")
     words = f"the target has {layers} layers, {least} are needed"
     nested = config.outer_type not in (None, config.model_type)
+    nested = nested or config.vocab_size_outside is not None
     if nested and at_root is not None and in_window(at_root, pair.setup):
         return unknown(f"{words}, and the number may stand where this version does not look")
     return fail(words) if layers < least else ok(words)
@@ -478,6 +504,13 @@ def keeps_recurrent_state(
     return fail(words) if read is None or whole_type(config) in read else unknown(words)
 
 
+def _untyped(config: ConfigFacts) -> CheckOutcome | None:
+    """Unknown where config.json names a class and no model_type, which tells of such layers."""
+    if config.recurrent is None and config.model_type is None and config.architectures:
+        return unknown("config.json names no model_type: its kinds of layers were not read")
+    return None
+
+
 def target_recurrent_not_read(
     pair: JudgedPair, *, kinds: dict[str, str] | None = None
 ) -> CheckOutcome:
@@ -487,7 +520,7 @@ def target_recurrent_not_read(
     """
     config = pair.target.config
     if not config.recurrent or is_listed(config.model_type, kinds or {}, pair.setup):
-        return not_applicable("no recurrent layers seen, or of a kind that was read")
+        return _untyped(config) or not_applicable("no recurrent layers seen, or of a kind read")
     return unknown("the target has recurrent layers")
 
 
@@ -495,7 +528,7 @@ def draft_recurrent_not_read(pair: JudgedPair) -> CheckOutcome:
     """Unknown when the draft keeps a recurrent state: what follows from it was not found out."""
     config = pair.drafter.config
     if not config.recurrent:
-        return not_applicable("no recurrent layers seen")
+        return _untyped(config) or not_applicable("no recurrent layers seen")
     return unknown("the draft has recurrent layers")
 
 

@@ -58,8 +58,16 @@ def needed_of_both(
 def unread_config(
     sides: Iterable[tuple[str, ModelFacts]], what: str = "config"
 ) -> CheckOutcome | None:
-    """Unknown where the config of a side was not read, which always names a model_type."""
-    missing = [side for side, facts in sides if facts.config.model_type is None]
+    """Unknown where the config of a side was not read, or has no model_type where that is asked.
+
+    Every config names a model_type or a class.
+    """
+    missing = [
+        side
+        for side, facts in sides
+        if facts.config.model_type is None
+        and (what == "model_type" or facts.config.architectures is None)
+    ]
     return unknown(f"{what} of the {' and the '.join(missing)} was not read") if missing else None
 
 

@@ -143,6 +143,8 @@ def _by_config(name: str, config: ConfigFacts, build: Build) -> str:
     """The same class writes another architecture for some configs."""
     table = build.conversion
     alone = table.attention_alone.get(name)
+    if alone is not None and config.recurrent is None:
+        raise NotTold(f"whether this {name} has attention layers alone")
     if alone is not None and config.recurrent is False:
         if not build.has(alone.since):
             raise NotTold(

@@ -120,6 +120,9 @@ def read(
     source: ModelSource,
 ) -> HeadFacts | None:
     """Facts of a head, of the MTP layers that a whole model promises, or of a PARD draft."""
+    # DeepSeek V4.1 has the keys of its DSpark stages in its text part, which engines lay flat.
+    inner = configs.text_config(raw).items()
+    raw = {**{name: value for name, value in inner if name.startswith("dspark_")}, **raw}
     promised = config.mtp_layers
     if promised is None:
         names = ("num_mtp_modules", "n_predict") if kind == "mtp" else ("num_mtp_modules",)
