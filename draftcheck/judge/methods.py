@@ -3,7 +3,8 @@
 An engine has several methods, and a method several forms: one row of the rulebook each, with the
 versions that have it, the files it loads and the kinds of draft it takes. A pair offers a kind of
 draft: what the draft is (full, eagle3, mtp …), the target's own layers (itself), or none. Some
-engines take a whole model's GGUF file for the MTP layers in it (holds-mtp).
+engines take a whole model's GGUF file for the MTP layers in it (holds-mtp), or layers in a layout
+of their own (unstated-itself).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 
 from draftcheck import versions
 from draftcheck.errors import UsageError, did_you_mean
+from draftcheck.models.readers.heads import unstated_mtp
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
 
 FORMATS = {"folder": "checkpoints", "gguf": "GGUF files"}
-NO_DRAFT = frozenset({"itself", "none"})
+NO_DRAFT = frozenset({"itself", "unstated-itself", "none"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def roles(comparison: Comparison) -> tuple[str, ...]:
     """The kinds of draft that the pair offers, the best first."""
     target = comparison.target
     own = target.head if target.role == "full" else None
-    itself = ("itself",) if own and (own.mtp_promised or own.mtp_present) else ()
+    itself = ("unstated-itself",) if unstated_mtp(target) else ()
+    if own and (own.mtp_promised or own.mtp_present):
+        itself = ("itself",)
     if comparison.draft is None:
         return (*itself, "none")
     return (*(itself if comparison.one_model else ()), comparison.draft.role or "full")
@@ -102,7 +106,7 @@ def _held(comparison: Comparison) -> tuple[str, ...]:
     if draft is None or draft.role != "full" or draft.gguf is None or comparison.one_model:
         return ()
     layers = draft.head is not None and (draft.head.mtp_promised or draft.head.mtp_present)
-    return ("holds-mtp",) if layers else ()
+    return ("holds-mtp",) if layers or unstated_mtp(draft) else ()
 
 
 def in_version(engine: Engine, version: str, wanted: str | None = None) -> tuple[Method, ...]:

@@ -52,6 +52,7 @@ SUBJECTS = {
 TAKES = {
     "none": "no draft",
     "itself": "the target's own MTP layers",
+    "unstated-itself": "tensors mtp.* in the target's GGUF file",
     "holds-mtp": "a whole GGUF file that has MTP layers",
 }
 

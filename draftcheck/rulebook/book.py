@@ -34,6 +34,7 @@ DraftKind = Literal[
     "dspark",
     "holds-mtp",  # a whole model in a GGUF file that has MTP layers too
     "itself",  # the target's own MTP layers
+    "unstated-itself",  # the same, in tensors that no key of the GGUF file counts
     "none",  # n-grams and the like: no model at all
 ]  # fmt: skip
 HEAD = re.compile(r'^\[engine\]\s*id = "([^"]+)"', re.MULTILINE)

@@ -100,6 +100,8 @@ class TensorTypes(FirstBuilds, frozen=True):
 class LlamaArchitectures(KnownNames, frozen=True):
     """llamacpp-architectures.toml."""
 
+    foreign: Names
+    """Beginnings of names that no architecture's tensors have."""
     kinds: ArchitectureKinds
     required: Mapping[str, Mapping[str, str]]
     typed: TypedKeys

@@ -31,7 +31,7 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     unknown,
 )
-from draftcheck.models.readers.heads import LAYER, mtp_layers
+from draftcheck.models.readers.heads import LAYER, mtp_layers, unstated_mtp
 from draftcheck.models.readers.weights.quantised import PACKED
 from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
@@ -1136,6 +1136,7 @@ def mtp_layers_exist(
     by_number: bool = False,
     unless_classes: list[str] | None = None,
     backends: dict[str, str] | None = None,
+    translated: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
@@ -1143,12 +1144,18 @@ def mtp_layers_exist(
     unstated: architectures with such layers whose config need not state how many; heads: other
     kinds of draft that run the same way; unread: kinds that are loaded in another way; format: only
     drafts in a gguf file, or in a folder; by_number: the number in the config decides, whatever
-    the weights hold; unless_classes: another rule speaks of these; backends: ran_by().
+    the weights hold; unless_classes: another rule speaks of these; backends: ran_by(); translated:
+    GGUF architectures for which the engine takes tensors mtp.*, that no key counts, for one layer.
     """
     ran_by(pair, backends)
     _in_format(pair, format)
     _of_other_class(pair, unless_classes)
     facts, side = pair.drafter, pair.drafter_side
+    if facts.config.model_type in (translated or ()) and unstated_mtp(facts):
+        number = mtp_layers(facts.weights.tensors, None) or 1
+        words = f"the {side} has MTP tensors that no key counts, of {number} layer(s)"
+        # No other check looks at such layers: whether those of a draft fit was not found out.
+        return ok(words) if number == 1 and pair.draft is None else unknown(words)
     role, head = needed(facts.role, UNTOLD), facts.head
     if by_number and role == "full" and not facts.config.mtp_layers:
         return fail(f"the {side}'s config states no MTP layers")

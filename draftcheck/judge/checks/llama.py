@@ -175,6 +175,19 @@ def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
     return fail(words) if gap > max_gap else ok(words)
 
 
+def llama_draft_covers(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
+    """Fail when the target has tokens, not mere padding, that the draft has no id for.
+
+    max_gap: where the numbers differ by more, the draft is dropped before.
+    """
+    ours, theirs = _loaded(pair)
+    if ours.n - theirs.n > max_gap:
+        return not_applicable("the numbers of tokens differ by too much")
+    length = needed(pair.target.tokenizer.length, "the target's tokens were not read")
+    words = f"the target's tokens go up to id {length - 1:,}, the draft has {theirs.n:,}"
+    return fail(words) if length > theirs.n else ok(words)
+
+
 def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
     """Fail when a token text differs from first_id on, as far as both tables go."""
     try:

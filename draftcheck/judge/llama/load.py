@@ -132,9 +132,12 @@ def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
 
 
 def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
-    """The tensors of each layer are there, for architectures that have a list of them."""
+    """No tensor is foreign; those of each layer are there, where the architecture has a list."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
+    for name in tensors or ():
+        if name.startswith(build.architectures.foreign):
+            build.fail("extra-tensor", f"no architecture has a tensor {name!r}")
     experts = facts.config.experts
     if table is None or tensors is None or (experts and not table.experts):
         return

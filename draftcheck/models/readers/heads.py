@@ -20,7 +20,7 @@ from draftcheck.errors import ReadError
 from draftcheck.models.readers import config as configs
 from draftcheck.models.readers.jsonfile import first_integer, integer, text
 from draftcheck.models.sources.source import ModelSource
-from draftcheck.values.facts import ConfigFacts, HeadFacts, Tensor
+from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts, Tensor
 
 FULL = "full"
 _BY_TYPE = {
@@ -367,6 +367,13 @@ def mtp_layers(tensors: Mapping[str, Tensor] | None, layers: int | None) -> int 
     if not found and any(sign in name for name in tensors for sign in SIGNS):
         return None
     return len(found)
+
+
+def unstated_mtp(facts: ModelFacts) -> bool:
+    """Whether a GGUF file has MTP tensors in a layout that no key counts (Ollama's library has)."""
+    if facts.gguf is None or facts.role != FULL or (facts.head and facts.head.mtp_promised):
+        return False
+    return any(name.startswith("mtp.") for name in facts.weights.tensors or ())
 
 
 def medusa_heads(tensors: Mapping[str, Tensor] | None) -> int | None:
