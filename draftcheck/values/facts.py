@@ -204,6 +204,8 @@ class Conversion:
     """
 
     model: str
+    pieces: bool | None = None
+    """True: the texts come from a SentencePiece file."""
     bos_id: int | None = None
     eos_id: int | None = None
     add_bos: bool | None = None
