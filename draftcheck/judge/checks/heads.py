@@ -110,8 +110,12 @@ def head_kind_in(
 
 
 def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
-    """Unknown on an older GPU, for which the engine may take other code than was read."""
-    given = capability(setup)
+    """Unknown on an older GPU, or one without CUDA, where the engine may take other code."""
+    given, devices = capability(setup), setup.machine.devices if setup.machine else ()
+    if given is None and setup.gpu is not None:
+        # Of a mere amount of memory nothing else is known.
+        other = floor and any(gpu.bandwidth and gpu.capability is None for gpu in devices)
+        given = 0 if other else None
     if given is None or given >= floor:
         return None
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
