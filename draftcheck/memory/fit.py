@@ -164,6 +164,8 @@ class _QuestionBuilder:
 
     def build(self, drafts: tuple[str, ...], context: int, sequences: int) -> MemoryQuestion:
         circumstances, machine, profile = self.circumstances, self.machine, self.profile
+        if (kv_dtype := circumstances.kv_dtype or "").lower() in profile.kv_uncounted:
+            raise ShapeUnknown(f"the size of a KV cache of type {kv_dtype} is not modelled")
         role, draft = self._draft(drafts)
         stages = self._stages()
         ranks = self._ranks(stages)

@@ -137,6 +137,8 @@ class Profile(RuleRow, frozen=True, kw_only=True):
     draft_tokens: int
     context_mib: Range
     source: Text
+    kv_uncounted: Names = ()
+    """Types of a KV cache that the engine has, and whose bytes are not modelled."""
     smaller_kv: str | None = None
     queues: bool = False
     """Requests that find no room wait: one has to fit, however many may come at once."""
@@ -179,7 +181,7 @@ class Profile(RuleRow, frozen=True, kw_only=True):
         """Find the name and the bits per element of the cache's type."""
         types = table().kv_bits
         word = (kv_dtype or self.kv_types[0]).lower()
-        if kv_dtype is not None and word not in self.kv_types and word not in types:
+        if kv_dtype is not None and not self.takes(word) and word not in types:
             raise UsageError(
                 f"--kv-dtype {kv_dtype[:40]!r} is no type of a KV cache",
                 hint=f"{self.engine} takes {', '.join(self.kv_types)}.",
@@ -189,7 +191,7 @@ class Profile(RuleRow, frozen=True, kw_only=True):
         return word, types.get(word, 8.0 * float_bytes)
 
     def takes(self, kv_dtype: str | None) -> bool:
-        return kv_dtype is None or kv_dtype.lower() in self.kv_types
+        return kv_dtype is None or kv_dtype.lower() in (*self.kv_types, *self.kv_uncounted)
 
 
 NEEDED = {

@@ -11,8 +11,8 @@ from draftcheck.models.opening import OpenedModel, Opener
 from draftcheck.models.readers import config, conversion, heads, jsonfile
 from draftcheck.models.readers.gguf import facts as gguf
 from draftcheck.models.readers.tokenizer import files as tokenizer
+from draftcheck.models.readers.weights import beside, quantised, soundness
 from draftcheck.models.readers.weights import files as weights
-from draftcheck.models.readers.weights import quantised, soundness
 from draftcheck.models.refs import ModelRef, parse
 from draftcheck.values.facts import ModelFacts
 
@@ -177,6 +177,7 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
         if deep:
             from draftcheck.models.readers.weights.deep import look
         weight = look(weight, raw, tuple(source.files()))
+    head = heads.read(role, facts, raw, weight.tensors, source)
     return ModelFacts(
         ref=text,
         kind="folder",
@@ -186,7 +187,7 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
         config=facts,
         weights=weight,
         conversion=conversion.predict(files, facts, raw),
-        head=heads.read(role, facts, raw, weight.tensors, source),
+        head=beside.look(head, weight.tensors, facts.layers, source),
         notes=tuple(notes),
         origin={"*": text if model.remote else str(model.ref.path)},
     )

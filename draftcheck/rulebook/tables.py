@@ -162,6 +162,10 @@ class LlamaConversion(RuleRow, frozen=True):
     mtp: WrittenMtp
     asserts_size: Names
     """Tokenizer models whose ids must all lie below vocab_size."""
+    drops_pieces: Text
+    """First build that leaves out the pieces of a SentencePiece file beyond it."""
+    drops_pieces_of: Names
+    """Classes whose SentencePiece file is read in this way."""
 
 
 class TokenizerKeys(RuleRow, frozen=True):

@@ -204,6 +204,8 @@ class Conversion:
     """
 
     model: str
+    pieces: bool | None = None
+    """True: the texts come from a SentencePiece file."""
     bos_id: int | None = None
     eos_id: int | None = None
     add_bos: bool | None = None
@@ -272,6 +274,10 @@ class HeadFacts:
     mtp_promised: int | None = None
     mtp_present: int | None = None
     """Multi-token-prediction layers among the tensor names."""
+    mtp_beside: int | None = None
+    """The same with the folder's other safetensors files, where the model's own hold too few."""
+    mtp_unlisted: bool | None = None
+    """Whether there is an index, which leaves those other files out."""
     medusa_heads: int | None = None
     medusa_names: str | None = None
     """Whose names the tensors of Medusa heads have: medusa (j.0.linear.weight) or vllm."""

@@ -13,7 +13,9 @@ import pytest
 from draftcheck.models import read as facts
 from draftcheck.models import stored
 from draftcheck.models.readers import heads
+from draftcheck.models.readers.weights import safetensors_header
 from draftcheck.models.refs import parse
+from draftcheck.models.sources.folder import FolderSource
 from draftcheck.values.facts import HeadFacts
 from tests import make
 from tests.conftest import FIXTURES, Run
@@ -516,6 +518,48 @@ def test_mtp_layers_that_the_config_does_not_count(tmp_path: Path, run: Run) -> 
         entry = run("pair", model, "--engine", engine, "--format", "json").engine(engine)
         assert entry["method"] in ("mtp", "NEXTN")
         assert entry["reaction"] == "runs"
+
+
+def _promises(folder: Path) -> tuple[Path, dict[str, tuple[str, list[int]]]]:
+    """A target whose config promises an MTP layer, and that layer."""
+    config = {
+        "model_type": "qwen3_5",
+        "architectures": ["Qwen3_5ForConditionalGeneration"],
+        "mtp_num_hidden_layers": 1,
+    }
+    model = make.folder(folder, config=config)
+    return model, {"mtp.layers.0.mlp.up_proj.weight": ("BF16", [64, 64])}
+
+
+@pytest.mark.parametrize(("indexed", "vllm"), [(False, "runs"), (True, "refuses")])
+def test_mtp_layers_beside_the_model(tmp_path: Path, run: Run, indexed: bool, vllm: str) -> None:
+    """ExLlamaV3 reads every safetensors file; vLLM those of the index, where there is one."""
+    model, layer = _promises(tmp_path / "model")
+    make.safetensors(model / "mtp.safetensors", layer)
+    if indexed:
+        tensors, _ = safetensors_header.read(FolderSource(model), "model.safetensors")
+        index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, "model.safetensors")}
+        (model / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    head = run("inspect", model, "--format", "json").json["facts"]["head"]
+    assert (head["mtp_present"], head["mtp_beside"], head["mtp_unlisted"]) == (0, 1, indexed)
+    for engine, reaction in (("exllamav3", "runs"), ("tabbyapi", "runs"), ("vllm", vllm)):
+        entry = run("pair", model, "--engine", engine, "--format", "json").engine(engine)
+        assert (entry["method"], entry["reaction"]) == ("mtp", reaction), engine
+
+
+def test_other_files_are_left_alone_where_nothing_is_missing(tmp_path: Path, run: Run) -> None:
+    model, layer = _promises(tmp_path / "model")
+    make.safetensors(model / "model.safetensors", {**make.weights(make.CONFIG), **layer})
+    (model / "adapter_model.safetensors").write_bytes(b"broken")
+    head = run("inspect", model, "--format", "json").json["facts"]["head"]
+    assert (head["mtp_present"], head.get("mtp_beside")) == (1, None)
+
+
+def test_other_files_that_make_no_sense_leave_the_question_open(tmp_path: Path, run: Run) -> None:
+    model, _ = _promises(tmp_path / "model")
+    (model / "mtp.safetensors").write_bytes(b"broken")
+    entry = run("pair", model, "--engine", "exllamav3", "--format", "json").engine("exllamav3")
+    assert (entry["method"], entry["reaction"]) == ("mtp", "unknown")
 
 
 def gguf_head(path: Path, arch: str = "eagle3", **keys: tuple[str, Any]) -> Path:

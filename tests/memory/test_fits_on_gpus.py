@@ -9,7 +9,8 @@ import pytest
 
 from draftcheck.judge.compare import compare
 from draftcheck.memory import fit as memory
-from draftcheck.memory import gpus
+from draftcheck.memory import gpus, profiles
+from draftcheck.rulebook import book
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.facts import Tensor
 from draftcheck.values.memory import Fit, MemoryFit
@@ -444,6 +445,28 @@ def test_unknown_kv_type_is_a_usage_error(run: Run) -> None:
     ran = run("pair", *PAIR, "--gpu", "24GiB", "--kv-dtype", "q77", "--engine", "vllm")
     assert ran.code == 2
     assert "q77" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("kv_dtype", "answer"), [("nvfp4", Fit.FITS), ("turboquant_k8v4", Fit.CANNOT_TELL)]
+)
+def test_a_kv_type_that_is_not_counted_is_no_error(kv_dtype: str, answer: Fit) -> None:
+    found = fit("h100", kv_dtype=kv_dtype)
+    assert (found.kv_dtype, found.answer) == (kv_dtype, answer)
+    assert not [note for note in found.notes if "has no KV cache" in note]
+
+
+def test_nvfp4_takes_four_and_a_half_bits() -> None:
+    small, usual = fit("h100", kv_dtype="nvfp4").per_token[0], fit("h100").per_token[0]
+    assert small * 32 == usual * 9 > 0
+
+
+def test_every_kv_type_of_a_rule_is_known_to_the_profile() -> None:
+    vllm = book.load("vllm")
+    (rule,) = (rule for rule in vllm.rules if rule.check == "kv_dtype_listed")
+    profile = profiles.load("vllm", vllm.checked, vllm.order)
+    assert profile is not None
+    assert not [name for name in rule.params["values"] if not profile.takes(name)]
 
 
 def test_saved_facts_give_the_same_answer(run: Run, tmp_path: Path) -> None:

@@ -242,6 +242,12 @@ BROKEN: dict[str, tuple[Spoil, str, str]] = {
     "shard half downloaded": (
         after(lambda m: (m.path / TWO).rename(m.path / f"{TWO}.incomplete")),
         "TRU206", "a download that did not finish"),
+    "index of another checkpoint": (
+        after(lambda m: [
+            (m.path / file).rename(m.path / file.replace("model", "output")) for file in (ONE, TWO)
+        ]),
+        "TRU206", "names none of the weight files that are here",
+    ),
     "numbered shard missing, no index": (
         after(lambda m: [(m.path / ONE).unlink(), (m.path / INDEX).unlink()]),
         "TRU206", "shard 1 of 2 is not in the folder"),
@@ -794,3 +800,19 @@ def test_shards_without_an_index_stop_one_engine(run: Run, sound: Path, tmp_path
     ran = run("pair", sound, model.path, "--format", "json")
     assert ran.code == 0
     assert ran.engine("transformers")["decided_by"] == "TRF202"
+
+
+def test_exllama_reads_files_that_an_index_of_another_checkpoint_does_not_name(
+    tmp_path: Path, run: Run
+) -> None:
+    """Converters to EXL2 copy the index of the original beside output-….safetensors."""
+    model = Checkpoint(tmp_path / "model")
+    path = model.write()
+    for file in (ONE, TWO):
+        (path / file).rename(path / file.replace("model", "output"))
+    engines = {"exllamav2": "runs", "exllamav3": "runs", "tabbyapi": "runs", "vllm": "unknown"}
+    for engine, reaction in engines.items():
+        entry = run("pair", path, path, "--engine", engine, "--format", "json").engine(engine)
+        assert entry["reaction"] == reaction, entry["reason"]
+    facts = draftcheck.inspect(str(path))
+    assert facts.weights.tensors is not None and set(facts.weights.tensors) == set(model.tensors)

@@ -31,7 +31,13 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     unknown,
 )
-from draftcheck.models.readers.heads import LAYER, mtp_layers, unstated_mtp
+from draftcheck.models.readers.heads import (
+    LAYER,
+    STAGE_LAYERS,
+    dspark_stages,
+    mtp_layers,
+    unstated_mtp,
+)
 from draftcheck.models.readers.weights.quantised import PACKED
 from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
@@ -52,9 +58,6 @@ UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
 """Types of tensors that a checkpoint without quantisation has."""
 LEAST_PADDED = 0.9
 """A smaller part of a vocabulary lacks more than padding."""
-DSPARK_LAYERS = "dspark_target_layer_ids"
-DSPARK_STAGE = "mtp.0.main_proj."
-"""The layers that DSpark's stages read, in config.json, and a tensor that only they have."""
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
 
@@ -116,8 +119,12 @@ def head_kind_in(
 
 
 def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
-    """Unknown on an older GPU, for which the engine may take other code than was read."""
-    given = capability(setup)
+    """Unknown on an older GPU, or one without CUDA, where the engine may take other code."""
+    given, devices = capability(setup), setup.machine.devices if setup.machine else ()
+    if given is None and setup.gpu is not None:
+        # Of a mere amount of memory nothing else is known.
+        other = floor and any(gpu.bandwidth and gpu.capability is None for gpu in devices)
+        given = 0 if other else None
     if given is None or given >= floor:
         return None
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
@@ -1008,6 +1015,7 @@ def mtp_layers_present(
     asked: bool | None = None,
     tracked: dict[str, str] | None = None,
     stages: list[str] | None = None,
+    beside: str = "",
     backends: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP layers of the draft's config are not in its weights.
@@ -1016,13 +1024,14 @@ def mtp_layers_present(
     looked_for: only those whose class asks for the weights itself, in this way; "": the others;
     asked: only checkpoints of which the loader asks which weights were read, or only the others;
     tracked: quantisations of which it asks too; stages: classes of which the engine loads the
-    stages of DSpark instead; backends: ran_by().
+    stages of DSpark instead; beside: when the engine reads safetensors files that are not the
+    model's own too: always, or unindexed (where no index names the files); backends: ran_by().
     """
     ran_by(pair, backends)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     unstated = False
     if _is_class(facts, stages or []):
-        return _dspark_stages_present(facts)
+        return _dspark_stages_present(facts, beside)
     if head is None and facts.role is None:
         return unknown(f"the {pair.drafter_side}'s MTP layers were not read")
     promised = head.mtp_promised if head is not None else facts.config.mtp_layers
@@ -1041,8 +1050,12 @@ def mtp_layers_present(
     asks = _loader_asks(facts, setup, table, tracked or {}) if asked is not None else None
     if asked is not None and asks is (not asked):
         return not_applicable("another way of loading")
-    present = needed(_mtp_present(facts), UNCOUNTED)
-    words = f"{promised} MTP layers promised, {present} in the weights"
+    present = _mtp_present(facts)
+    where = "in the weights"
+    if (present or 0) < promised and _reads_beside(facts, beside):
+        present, where = _mtp_beside(facts), "in all safetensors files of the folder"
+    present = needed(present, UNCOUNTED)
+    words = f"{promised} MTP layers promised, {present} {where}"
     if unstated and (present or not asked):
         return unknown(f"{present} MTP layers in the weights, and config.json states no number")
     if present >= promised:
@@ -1070,14 +1083,30 @@ def mtp_class_quantised(
     return ok(words) if _is_family(config, able, pair.setup) else fail(words)
 
 
-def _dspark_stages_present(facts: ModelFacts) -> CheckOutcome:
+def _reads_beside(facts: ModelFacts, beside: str) -> bool:
+    """Whether the engine reads other safetensors files of the folder, and there are any."""
+    head, files = facts.head, facts.weights.files or ()
+    if not beside or (beside == "unindexed" and head is not None and head.mtp_unlisted):
+        return False
+    if head is not None and head.mtp_beside is not None:
+        return True
+    plain = [file for file in files if file.format == "safetensors" and "/" not in file.name]
+    return len({file.tensors is None for file in plain}) == 2  # some were read, some not
+
+
+def _mtp_beside(facts: ModelFacts) -> int:
+    found = facts.head.mtp_beside if facts.head is not None else None
+    return needed(found, "MTP layers could not be counted in all safetensors files of the folder")
+
+
+def _dspark_stages_present(facts: ModelFacts, beside: str) -> CheckOutcome:
     """Fail when neither config nor weights have the stages of DSpark that DeepSeek V4 can hold."""
     if facts.config.model_type is None:
         return unknown("the config was not read")
-    if facts.head is None or facts.head.aux_key != DSPARK_LAYERS:
-        return fail(f"no DSpark stages: the config has no {DSPARK_LAYERS}")
+    if facts.head is None or facts.head.aux_key != STAGE_LAYERS:
+        return fail(f"no DSpark stages: the config has no {STAGE_LAYERS}")
     tensors = needed(facts.weights.tensors, UNCOUNTED)
-    if any(name.startswith(DSPARK_STAGE) for name in tensors):
+    if dspark_stages(tensors) or (_reads_beside(facts, beside) and _mtp_beside(facts)):
         return ok("DSpark stages are in the weights")
     return fail("no DSpark stages in the weights")
 

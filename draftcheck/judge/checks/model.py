@@ -690,17 +690,25 @@ def states_mask_token(pair: JudgedPair, *, keys: dict[str, str]) -> CheckOutcome
 # ---- weights: files, tensors, names and shapes ----
 
 
-def weights_have_no(pair: JudgedPair, *, kinds: list[str], instead: str = "") -> CheckOutcome:
+def weights_have_no(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    instead: str = "",
+    read_by: dict[str, str] | None = None,
+) -> CheckOutcome:
     """Fail when the files of a side prove one of these faults.
 
-    instead: a weight file whose name begins like this is read in their place.
+    instead: a weight file whose name begins like this is read in their place; read_by: engines to
+    which a fault of this kind is none.
     """
-    looked, found = False, []
+    looked, found, setup = False, [], pair.setup
     for side, facts in pair.sides:
         faults = facts.weights.faults
         looked = looked or faults is not None
         if faults:  # hardly ever, and many rules ask
-            mine = [fault for fault in faults if fault.kind in kinds]
+            harmless = [k for k, names in (read_by or {}).items() if setup.engine in names.split()]
+            mine = [f for f in faults if f.kind in kinds and f.kind not in harmless]
             if instead and any(f.name.startswith(instead) for f in facts.weights.files or ()):
                 continue
             found += [f"{side}: {fault}" for fault in mine[:SHOWN]]

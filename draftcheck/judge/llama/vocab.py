@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold
+from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_class
 from draftcheck.rulebook.tables import TokenizerModel
-from draftcheck.values.facts import NO_TOKEN, GgufArray, ModelFacts
+from draftcheck.values.facts import NO_TOKEN, Conversion, GgufArray, ModelFacts
 
 T = TypeVar("T")
 TYPES = {"NONE": 0, "SPM": 1, "BPE": 2, "WPM": 3, "UGM": 4, "RWKV": 5, "PLAMO2": 6, "TEST": 7}
@@ -135,13 +135,16 @@ def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
     if rows is None:
         raise NotTold("config.json's vocab_size, which the converter pads the tokens to")
     length = tokenizer.length if tokens is None else len(tokens)
-    if rows < length:
-        if conversion.model not in build.conversion.asserts_size:
-            raise NotTold("what the converter makes of tokens beyond config.json's vocab_size")
+    if rows < length and conversion.model in build.conversion.asserts_size:
         build.fail(
             "not-convertible",
             f"the tokenizer defines id {length - 1:,}, but vocab_size is {rows:,}",
         )
+    elif rows < length:
+        if not _drops_pieces(facts, conversion, rows, build):
+            raise NotTold("what the converter makes of tokens beyond config.json's vocab_size")
+        length = rows
+    count = max(rows, length)
     row = _model_row(conversion.model, build)
     # Without a stored flag a BPE default depends on the pre-tokenizer's name, which only
     # the converter's own hash of a tokenized text tells.
@@ -149,8 +152,8 @@ def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
     texts = None
     if tokens is not None:
         user_defined = tokenizer.added - tokenizer.special
-        named = ("converted", rows, user_defined)
-        texts = once(tokens, named, lambda: _converted_texts(tokens, rows, user_defined))
+        named = ("converted", count, user_defined)
+        texts = once(tokens, named, lambda: _converted_texts(tokens, count, user_defined))
     return LlamaVocab(
         row.type,
         texts,
@@ -158,12 +161,25 @@ def from_conversion(facts: ModelFacts, build: Build) -> LlamaVocab:
         row.eos if conversion.eos_id is None else conversion.eos_id,
         default_bos if conversion.add_bos is None else conversion.add_bos,
         row.add_eos if conversion.add_eos is None else conversion.add_eos,
-        count=max(rows, length),
+        count=count,
+    )
+
+
+def _drops_pieces(facts: ModelFacts, conversion: Conversion, rows: int, build: Build) -> bool:
+    """Whether the converter is known to leave out the tokens beyond config.json's vocab_size."""
+    table = build.conversion
+    ends = (conversion.bos_id or 0, conversion.eos_id or 0)  # one beyond is looked for elsewhere
+    return (
+        conversion.model == "llama"
+        and bool(conversion.pieces)
+        and max(ends) < rows
+        and build.has(table.drops_pieces)
+        and converted_class(facts, build) in table.drops_pieces_of
     )
 
 
 def _converted_texts(
-    tokens: Sequence[bytes | None], rows: int, user_defined: frozenset[int]
+    tokens: Sequence[bytes | None], count: int, user_defined: frozenset[int]
 ) -> Sequence[bytes]:
     if None in tokens:
         texts = [b"[PAD%d]" % i if text is None else text for i, text in enumerate(tokens)]
@@ -172,8 +188,8 @@ def _converted_texts(
     # The converter writes the word-start sign of user-defined tokens as a plain space.
     for i in user_defined:
         texts[i] = texts[i].replace("\u2581".encode(), b" ")
-    texts += [b"[PAD%d]" % i for i in range(len(texts), rows)]
-    return fix_texts(texts)
+    texts += [b"[PAD%d]" % i for i in range(len(texts), count)]
+    return fix_texts(texts[:count])
 
 
 def fix_texts(tokens: Sequence[bytes]) -> Sequence[bytes]:

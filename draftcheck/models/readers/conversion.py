@@ -25,6 +25,7 @@ def predict(
     texts, add = _specials(files)
     return Conversion(
         model=model,
+        pieces=files.sentencepiece or None,
         bos_id=_id("bos", texts["bos"], files, raw),
         eos_id=_id("eos", texts["eos"], files, raw),
         add_bos=_flag("bos", add, files.config),

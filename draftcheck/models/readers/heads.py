@@ -12,7 +12,7 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +66,10 @@ MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+"
 # DeepSeek V4's; its DSpark stages have the same name, without these tensors.
 PLAIN_MTP = re.compile(r"(?:.+\.)?mtp\.(\d{1,6})\.(?:e_proj|h_proj|enorm|hnorm)\..+")
 NEXTN = re.compile(r"blk\.(\d{1,6})\.nextn\..+")
+STAGE = "mtp.0.main_proj."
+"""Begins the names of DeepSeek V4's DSpark stages."""
+STAGE_LAYERS = "dspark_target_layer_ids"
+"""The key of config.json that promises them."""
 SIGNS = ("mtp", "nextn", "eh_proj", "enorm")
 IdTable = tuple[str, bool | None, int | None]
 """Of the table from a head's own ids to the target's: its fault, whether it rises, the last id."""
@@ -374,6 +378,11 @@ def unstated_mtp(facts: ModelFacts) -> bool:
     if facts.gguf is None or facts.role != FULL or (facts.head and facts.head.mtp_promised):
         return False
     return any(name.startswith("mtp.") for name in facts.weights.tensors or ())
+
+
+def dspark_stages(names: Iterable[str]) -> bool:
+    """Whether the stages of DSpark that DeepSeek V4 can hold are among the names."""
+    return any(name.startswith(STAGE) for name in names)
 
 
 def medusa_heads(tensors: Mapping[str, Tensor] | None) -> int | None:

@@ -202,6 +202,8 @@ def choose(source: ModelSource, names: Sequence[str]) -> ShardChoice:
         return ShardChoice((WHOLE,), (Fault("stale-index", index_file, words),))
     if index.fault:
         return ShardChoice((), (Fault("index", index_file, index.fault),))
+    if len(missing) == len(set(mapping.values())) and (other := _unnamed(names, index_file)):
+        return other
     faults = [_missing(name, mapping, names, index_file) for name in missing]
     faults += _left_over(mapping, names, index_file)
     if not index.metadata and WHOLE not in names:
@@ -314,6 +316,19 @@ def _left_over(mapping: Mapping[str, str], names: Sequence[str], index: str) -> 
     if not extra:
         return []
     return [Fault("extra-shard", extra[0], f"is here, but {index} does not name it{more(extra)}")]
+
+
+def _unnamed(names: Sequence[str], index_file: str) -> ShardChoice | None:
+    """The files that are here, where the index is that of another checkpoint: converters to EXL2
+    copy it. A download that did not finish is none."""
+    if any(name.endswith(UNFINISHED) for name in names):
+        return None
+    found = _without_index(names)
+    if not found.names or all(NOT_THE_MODEL.fullmatch(name) for name in found.names):
+        return None
+    says = f"names none of the weight files that are here, {found.names[0]} first"
+    lost = tuple(fault for fault in found.faults if fault.kind == "missing-shard")
+    return ShardChoice(found.names, (Fault("other-index", index_file, says), *lost))
 
 
 def _without_index(names: Sequence[str]) -> ShardChoice:
