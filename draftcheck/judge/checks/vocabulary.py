@@ -15,6 +15,7 @@ from draftcheck.judge.checks.outcomes import (
     ok,
     quote,
     unknown,
+    unread_config,
 )
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts, ModelFacts, TokenizerFacts
@@ -138,24 +139,26 @@ def config_ids_equal(pair: JudgedPair, *, same_vocab_size: bool = False) -> Chec
     return ok("bos, eos and pad ids are the same in both config.json files")
 
 
-def pad_id_there(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
+def pad_id_there(
+    pair: JudgedPair, *, types: dict[str, str], after_eos: bool = False
+) -> CheckOutcome:
     """Fail when config.json has no pad id, nor has the config class of these types.
 
-    Only where the eos ids are the same: they are compared first.
+    after_eos: only where the eos ids are the same, which are compared first.
     """
-    needed_of_both(pair, lambda facts: facts.config.model_type, "model_type")
     found = [
         f"{side} model_type is {facts.config.model_type}, without pad_token_id"
-        for side, facts in pair.both
+        for side, facts in pair.sides
         if is_listed(facts.config.model_type, types, pair.setup)
         and facts.config.pad_token_id is None
     ]
-    if not found:
-        return ok("pad_token_id has a value on both sides")
-    ours, theirs = (_eos(facts.config) for _, facts in pair.both)
-    if ours != theirs:
-        return unknown(found[0]) if None in (ours, theirs) else ok("the eos ids differ")
-    return fail(found[0])
+    if found and after_eos:
+        ours, theirs = (_eos(facts.config) for _, facts in pair.both)
+        if ours != theirs:
+            return unknown(found[0]) if None in (ours, theirs) else ok("the eos ids differ")
+    if found:
+        return fail(found[0])
+    return unread_config(pair.sides, "model_type") or ok("pad_token_id has a value")
 
 
 def _eos(config: ConfigFacts) -> object:
