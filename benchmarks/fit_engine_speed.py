@@ -55,10 +55,12 @@ def work(name: str) -> ModelWork:
     count = layers * (
         2 * hidden * heads + 2 * hidden * kv + 3 * hidden * shape["intermediate_size"]
     )
-    count += hidden * shape.get("draft_vocab_size", shape["vocab_size"])
+    output = hidden * shape.get("draft_vocab_size", shape["vocab_size"])
+    count += output
     if name in METHODS:  # a head: its layer reads two vectors, three of the target are joined
         count += hidden * heads + 2 * hidden * kv + 3 * hidden * hidden
-    return ModelWork(2 * count, cache=4 * kv * layers * (PROMPT + TOKENS // 2), layers=layers)
+    cache = 4 * kv * layers * (PROMPT + TOKENS // 2)
+    return ModelWork(2 * count, cache=cache, layers=layers, output=2 * output)
 
 
 def cells(files: Iterable[Path]) -> list[TimedCell]:

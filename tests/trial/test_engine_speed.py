@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, cast
 
 import click
 import pytest
@@ -16,6 +19,7 @@ from draftcheck.memory import gpus
 from draftcheck.report import plot
 from draftcheck.report import trial as report
 from draftcheck.trial import result
+from draftcheck.trial.backends.llamacpp import pass_times as llama_pass_times
 from draftcheck.trial.backends.vllm import pass_times
 from draftcheck.trial.engine_speed import serving, table
 from draftcheck.trial.engine_speed.passes import EnginePasses
@@ -27,7 +31,7 @@ from draftcheck.trial.result import (
     Trial,
     VllmCounters,
 )
-from draftcheck.trial.speedup import expected_tokens
+from draftcheck.trial.speedup import Costs, expected_tokens
 from tests import make
 from tests.conftest import Run
 from tests.trial.test_saved import trial
@@ -113,10 +117,13 @@ def test_cells_that_were_timed_in_the_newest_version() -> None:
     drafts = [
         (off[cell], model.spread(cell)) for cell in found if cell.draft in DRAFTS["draft_model"]
     ]
-    assert len(plain) == 8 and len(heads) == 28 and len(drafts) == 24
+    unfitted = [off[cell] for cell in found if cell.draft == "thin"]
+    assert len(plain) == 8 and len(heads) == 28 and len(drafts) == 28 and len(unfitted) == 8
     assert max(map(abs, plain)) < 0.05
-    assert max(map(abs, heads)) < 0.16 and sum(abs(one) < 0.1 for one in heads) >= 26
+    assert max(map(abs, heads)) < 0.17 and sum(abs(one) < 0.1 for one in heads) >= 26
     assert all(abs(one) <= spread for one, spread in drafts)
+    assert sum(abs(one) <= 0.15 for one, _ in drafts) >= 26
+    assert max(map(abs, unfitted)) < 0.15
 
 
 def test_the_schedule_follows_the_load() -> None:
@@ -237,3 +244,38 @@ def test_lengths_that_were_not_timed_in_vllm_follow_the_model(tmp_path: Path) ->
     for g in (1, 2, 4, 7, 8, 12):
         assert bent.pass_step(g, g) == pytest.approx(took(g), rel=1e-6)
     assert line.pass_step(7, 7) > 1.05 * took(7)
+
+
+class SettlingServer:
+    """Passes of a new shape take longer twice, as under CUDA before a graph is kept."""
+
+    version = "b11312"
+    extra, step, drafted = 1e-3, 1e-3, 0.5e-3
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def passes(self, context: int, count: int) -> list[tuple[int, float]]:
+        lengths = [min(self.most, count - 2 - i) for i in range(count - 1)] if self.most else []
+        shapes = [g for g in lengths if g >= 0] or [0] * (count - 1)
+        new = [shapes[max(i - 1, 0) : i].count(g) == 0 for i, g in enumerate(shapes)]
+        slow = [fresh or new[i - 1] for i, fresh in enumerate(new)]
+        return [
+            (g, 5 * self.step + g * self.drafted + self.extra * late)
+            for g, late in zip(shapes, slow, strict=True)
+        ]
+
+
+def test_passes_of_llama_server_are_those_of_a_long_answer() -> None:
+    class Servers:
+        together = True
+
+        @contextmanager
+        def server(self, g: int | None = None) -> Iterator[SettlingServer]:
+            yield SettlingServer(g or 0)
+
+    steps = Costs(0.4e-3, 5e-3, {2: 5e-3}, "timed", engine="llama.cpp")
+    costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
+    assert costs.target_step == pytest.approx(5e-3)
+    for g in (1, 2, 4, 8):
+        assert costs.pass_step(g, g) == pytest.approx(5e-3 + g * 0.5e-3)

@@ -96,17 +96,21 @@ class EnginePasses:
     def _checked(self, sequences: int, each: int) -> float:
         tokens = sequences * each
         chosen = (self.passes.pass_us + self.passes.token_us * tokens) / 1e6
-        return self._forward(self.target, sequences, self._padded(tokens, each)) + chosen
+        padded = self._padded(tokens, each)
+        return self._forward(self.target, sequences, padded, padded) + chosen
 
     def _draft_step(self, sequences: int, tokens: int) -> float:
         padded = self._padded(tokens, 1)
-        return self._forward(self.draft, sequences, padded) + self.drafting.gap_us / 1e6
+        chosen = min(self._padded(sequences, 1), padded)
+        return self._forward(self.draft, sequences, padded, chosen) + self.drafting.gap_us / 1e6
 
-    def _forward(self, model: ModelWork, sequences: int, tokens: int) -> float:
+    def _forward(self, model: ModelWork, sequences: int, tokens: int, chosen: int) -> float:
         bandwidth = (self.gpu.bandwidth or 0) * self.passes.bandwidth * self.ranks
         flops = (self.gpu.flops or 0) * self.passes.flops * self.ranks
         reading = model.read(tokens) / bandwidth
-        multiplying = 2 * model.parameters * tokens / flops
+        # Of a draft's first step, which reads what was checked, one token of a sequence is chosen.
+        skipped = model.output / model.bytes_each * (tokens - chosen)
+        multiplying = 2 * (model.parameters * tokens - skipped) / flops
         both = math.hypot(reading, multiplying)  # where they are close, both count
         layer_us = self.passes.layer_us
         if tokens > self.passes.graphs[-1][0]:

@@ -35,6 +35,8 @@ class ModelWork:
     layers: int = 0
     bytes_each: float = 2.0
     """Of a parameter, on average."""
+    output: int = 0
+    """Bytes of the output layer among the weights, which chosen tokens alone go through."""
 
     def read(self, tokens: float = 1) -> float:
         """Bytes of weights for a pass over so many tokens, whose experts are not all the same."""
@@ -57,7 +59,7 @@ def of_model(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Mo
     tensors = facts.weights.tensors
     if not tensors:
         return None
-    plain = experts = 0
+    plain = experts = output = 0
     whole = facts.role in (None, "full")
     looked_up = "output.weight" in tensors if facts.gguf is not None else not tied(facts)
     looked_up = looked_up or not whole  # a head's own tables are never one matrix
@@ -73,6 +75,8 @@ def of_model(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Mo
             experts += _bytes(facts, tensor)
         else:
             plain += _bytes(facts, tensor)
+            if table or HEADS.search(name) or name == "output.weight":
+                output += _bytes(facts, tensor)
     used, count = facts.config.experts_used, facts.config.experts
     if experts and not (used and count):
         return None
@@ -83,7 +87,7 @@ def of_model(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> Mo
     layers = facts.config.layers or 0
     if facts.head is not None and facts.head.layers is not None:
         layers = facts.head.layers
-    return ModelWork(plain, experts, share, cache, layers, each)
+    return ModelWork(plain, experts, share, cache, layers, each, output)
 
 
 def cache_bytes(facts: ModelFacts, context: int, kv_dtype: str | None = None) -> int | None:
