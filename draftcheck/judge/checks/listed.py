@@ -333,6 +333,14 @@ def type_listed(
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
 
+def target_class_later(
+    pair: JudgedPair, *, types: dict[str, str], architectures: dict[str, str]
+) -> CheckOutcome:
+    """Unknown where the class of the target came later: another implementation may take it."""
+    seen = type_listed(pair, side="target", types=types, architectures=architectures)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
 def quantization_listed(
     pair: JudgedPair, *, known: dict[str, str], complete: bool = False
 ) -> CheckOutcome:
