@@ -718,10 +718,13 @@ def llama_mtp_single(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if alone else not_applicable(f"{words}: no graph, or not all are there")
 
 
-def llama_no_mtp_given(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the file that is given for its MTP layers has none, or would be written without."""
+def llama_no_mtp_given(pair: JudgedPair, *, unstated: list[str] | None = None) -> CheckOutcome:
+    """Fail when the file that is given for its MTP layers has none, or would be written without.
+
+    unstated: as in llama_no_own_mtp.
+    """
     applies(pair.draft, "the target's own layers")
-    seen = heads.mtp_layers_exist(pair)
+    seen = heads.mtp_layers_exist(pair, unstated=unstated)
     written = seen if seen.outcome is not Outcome.OK else _mtp_written(pair)
     return seen if written.outcome is Outcome.NOT_APPLICABLE else written
 
