@@ -213,8 +213,10 @@ def _circumstances(circumstances: Circumstances | None, words: CircumstanceWords
     from dataclasses import replace
 
     from draftcheck.values.circumstances import Circumstances
+    from draftcheck.values.dtypes import SHORT
 
-    return replace(circumstances or Circumstances(), **words)
+    said = replace(circumstances or Circumstances(), **words)
+    return replace(said, dtype=SHORT.get(said.dtype or "", said.dtype))
 
 
 def _questions(

@@ -96,7 +96,7 @@ def test_a_pair_with_its_circumstances() -> None:
     assert found.draft and (found.draft.text, found.draft.place.line) == ("Qwen/Qwen3-0.6B", 5)
     assert found.circumstances == {
         "tensor_parallel": 2, "pipeline_parallel": 2, "context": 32000, "sequences": 64,
-        "kv_dtype": "fp8", "dtype": "float16", "memory_fraction": 0.85, "draft_tokens": 5,
+        "kv_dtype": "fp8", "dtype": "half", "memory_fraction": 0.85, "draft_tokens": 5,
     }  # fmt: skip
     assert not found.findings and not found.unknown
 

@@ -202,7 +202,8 @@ def choose(source: ModelSource, names: Sequence[str]) -> ShardChoice:
         return ShardChoice((WHOLE,), (Fault("stale-index", index_file, words),))
     if index.fault:
         return ShardChoice((), (Fault("index", index_file, index.fault),))
-    if len(missing) == len(set(mapping.values())) and (other := _unnamed(names, index_file)):
+    none = len(missing) == len(set(mapping.values())) and all(map(NUMBERED.fullmatch, missing))
+    if none and (other := _unnamed(names, index_file)):
         return other
     faults = [_missing(name, mapping, names, index_file) for name in missing]
     faults += _left_over(mapping, names, index_file)
