@@ -36,12 +36,17 @@ def capability_at_least(
     above: int = 0,
     below: int | None = None,
     backends: dict[str, str] | None = None,
+    longer: int = 0,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
-    below: newer ones fail too, from this capability on; backends: ran_by().
+    below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
+    tokens than this alone.
     """
     ran_by(pair, backends)
+    tokens = pair.setup.draft_tokens
+    if tokens is not None and tokens <= longer:
+        return not_applicable(f"drafts of {tokens}")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
