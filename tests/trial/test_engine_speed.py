@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -264,6 +264,36 @@ class SettlingServer:
             (g, 5 * self.step + g * self.drafted + self.extra * late)
             for g, late in zip(shapes, slow, strict=True)
         ]
+
+
+class RecordedServer:
+    """Short answers that llama-server b11312 gave on an H200, one after the other."""
+
+    version = "b11312"
+
+    def __init__(self, answers: list[list[tuple[int, float]]]) -> None:
+        self.answers = cycle(answers)
+
+    def passes(self, context: int, count: int) -> list[tuple[int, float]]:
+        return [(g, ms / 1e3) for g, ms in next(self.answers)]
+
+
+@pytest.mark.parametrize("pair", ["3b + 0.2b", "3b + 0.1b"])
+def test_short_answers_tell_the_passes_of_long_ones(pair: str) -> None:
+    told = json.loads((PASSES / "llama-b11312-h200.json").read_text())[pair]
+
+    class Servers:
+        together = True
+
+        @contextmanager
+        def server(self, g: int | None = None) -> Iterator[RecordedServer]:
+            yield RecordedServer(told["drafting" if g else "plain"])
+
+    steps = Costs(0.4e-3, 5e-3, {2: 5e-3}, "timed", engine="llama.cpp")
+    costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
+    assert costs.target_step * 1e3 == pytest.approx(told["long_ms"]["0"], rel=0.05)
+    for g in (1, 2, 4, 8, 12):
+        assert costs.pass_step(g, g) * 1e3 == pytest.approx(told["long_ms"][str(g)], rel=0.12)
 
 
 def test_passes_of_llama_server_are_those_of_a_long_answer() -> None:
