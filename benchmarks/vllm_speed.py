@@ -7,10 +7,11 @@ TARGET:DRAFT:LENGTHS, shapes below; "-" drafts nothing. All models have random w
 an output layer of its own), so nothing is accepted, a pass is a step, and its time does not depend
 on texts. Drafts differ in width from their targets: random weights of the same width would agree.
 
-Each engine is a process of its own: starts take most of the time, so --together start at once,
-wait, and are timed one after the other, each alone. A machine's CPU is not always its own: quiet_ms
-is what a fifth of the passes stay below, slow_ms what a fifth exceed. own_s: what a trial in vLLM
-would measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
+Each engine is a process of its own: starts take most of the time, so --together start at once and
+are timed in turns, round by round, each alone: a slow minute of the machine then falls on all of
+them. quiet_ms is what a fifth of the passes stay below, slow_ms what a fifth exceed. own_s: what a
+trial in vLLM would measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it.
+Needs vllm.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -67,15 +69,15 @@ SHAPES = {
 }  # fmt: skip
 METHODS = {"eagle3": "eagle3", "head14b": "eagle3"}
 LOADS = (1, 4, 16, 64)
-PROMPT, TOKENS, ROUNDS = 256, 72, 3
+PROMPT, TOKENS, ROUNDS = 256, 72, 6
 SKIPPED, BLOCK = 8, 8
 """Passes at the start that are not counted, and passes that are timed together."""
 CONTEXT = 2048
-READY = "ready"
+READY, GO = "ready", "go"
 CORES = 4
 ALL_CORES = os.sched_getaffinity(0)
 LONGEST_S = 120
-"""An engine that takes longer to be timed is stuck."""
+"""A round of an engine that takes longer is stuck."""
 SPARE = 1.5
 """Of the cache: with less, sequences wait for each other."""
 
@@ -178,16 +180,13 @@ def family() -> list[int]:
     return [int(task.name) for pid in mine for task in Path(f"/proc/{pid}/task").glob("*")]
 
 
-def calm_cores() -> dict[int, float]:
-    """Move to the cores that are fastest just now, one thread of each: what Python takes there.
+def calm_cores() -> set[int]:
+    """Move to the cores that are fastest just now, one thread of each.
 
     Half of a rented machine's cores may be at half their speed, shared with others' threads.
     """
-    speeds: dict[int, float] = {}
+    speeds = core_speeds(ALL_CORES)
     taken: set[str] = set()
-    for core in sorted(ALL_CORES):
-        os.sched_setaffinity(0, {core})
-        speeds[core] = python_us()
     chosen: set[int] = set()
     for core in sorted(speeds, key=speeds.__getitem__):
         place = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
@@ -198,7 +197,16 @@ def calm_cores() -> dict[int, float]:
     for task in family():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(task, chosen)
-    return {core: speeds[core] for core in sorted(chosen)}
+    return chosen
+
+
+def core_speeds(cores: set[int]) -> dict[int, float]:
+    speeds = {}
+    for core in sorted(cores):
+        os.sched_setaffinity(0, {core})
+        speeds[core] = python_us()
+    os.sched_setaffinity(0, cores)
+    return speeds
 
 
 def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any]:
@@ -211,9 +219,6 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         "runner": os.environ.get("VLLM_USE_V2_MODEL_RUNNER", "default"),
         "start_s": time.time() - began, "loads": {},
     }  # fmt: skip
-    print(READY, flush=True)
-    sys.stdin.readline()
-
     engine, settings = (
         llm.llm_engine,
         SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True, detokenize=False),
@@ -232,31 +237,43 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         ends = ends[SKIPPED::BLOCK]
         return [(after - before) / BLOCK * 1e3 for before, after in pairwise(ends)]
 
+    own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
+    own.context = CONTEXT
+
+    def trial() -> pass_times.Loads:
+        return pass_times.time_engine(
+            own, str(folder / target), llm, LOADS, drafts=draft != "-", rounds=1
+        )
+
+    loads: dict[int, dict[str, list[Any]]] = {
+        n: {"blocks_ms": [], "launch_us": [], "python_us": [], "own_s": []} for n in LOADS
+    }
     for sequences in LOADS:
         run(sequences)  # kernels that are made at their first use
-        found, launches, pythons = [], [], []
-        for _ in range(ROUNDS):
-            pythons.append(calm_cores())
-            launches.append(launch_us())
-            found += run(sequences)
-        found.sort()
-        result["loads"][sequences] = {
-            "pass_ms": statistics.median(found), "quiet_ms": found[len(found) // 5],
-            "slow_ms": found[-len(found) // 5], "launch_us": launches,
-            "python_us": pythons, "blocks_ms": found,
-        }  # fmt: skip
+    print(READY, flush=True)
+    while sys.stdin.readline().strip() == GO:
+        for sequences in LOADS:
+            cores = calm_cores()
+            loads[sequences]["launch_us"].append(launch_us())
+            loads[sequences]["blocks_ms"].append(run(sequences))
+            loads[sequences]["python_us"].append(core_speeds(cores))
+        if length in (pass_times.PLAIN, *pass_times.LENGTHS):
+            calm_cores()
+            for sequences, seconds in trial().items():
+                loads[sequences]["own_s"] += seconds
+        print(READY, flush=True)
+    result["own_s"] = {n: load.pop("own_s") for n, load in loads.items()}
+    for sequences, load in loads.items():
+        found = sorted(block for one in load["blocks_ms"] for block in one)
+        if found:
+            result["loads"][sequences] = {
+                "pass_ms": statistics.median(found), "quiet_ms": found[len(found) // 5],
+                "slow_ms": found[-len(found) // 5], **load,
+            }  # fmt: skip
     result["accepted"] = sum(
         metric.value for metric in llm.get_metrics()
         if metric.name == "vllm:spec_decode_num_accepted_tokens"
     )  # fmt: skip
-    calm_cores()
-    if length in (pass_times.PLAIN, *pass_times.LENGTHS):
-        print(json.dumps(result), flush=True)  # kept when the rest fails
-        own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
-        own.context = CONTEXT
-        result["own_s"] = pass_times.time_engine(
-            own, str(folder / target), llm, LOADS, drafts=draft != "-"
-        )
     llm.llm_engine.engine_core.shutdown()
     return result
 
@@ -273,20 +290,29 @@ class Engine:
             )  # fmt: skip
 
     def wait(self) -> None:
+        """Until it started, or has done what it was told."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.strip() == READY:
                 return
 
-    def timed(self) -> str | None:
+    def tell(self, word: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{word}\n")
+            self.process.stdin.flush()
+
+    def round(self) -> None:
+        stuck = threading.Timer(LONGEST_S, self.process.kill)
+        stuck.start()
+        self.tell(GO)
+        self.wait()
+        stuck.cancel()
+
+    def result(self) -> str | None:
         """Its line; None: it failed."""
-        try:
-            out, _ = self.process.communicate("go\n", timeout=LONGEST_S)
-        except BrokenPipeError:
-            return None
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            out, _ = self.process.communicate()
+        self.tell("end")
+        out, _ = self.process.communicate()
         lines = [line for line in out.splitlines() if line.startswith('{"target"')]
         return lines[-1] if lines else None
 
@@ -296,7 +322,8 @@ def main() -> int:
     parser.add_argument("engines", nargs="+", metavar="TARGET:DRAFT:LENGTHS")
     parser.add_argument("--json", type=Path, help="append each engine's line here")
     parser.add_argument("--together", type=int, default=1, help="engines in memory at once")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after that")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no round after that")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.one is not None:
@@ -319,8 +346,11 @@ def main() -> int:
             del names[: said.together]
             for engine in engines:
                 engine.wait()
+            for _ in range(said.rounds):
+                for engine in engines if time.time() - began < said.seconds else ():
+                    engine.round()
             for engine in engines:
-                line = engine.timed()
+                line = engine.result()
                 if line is None:
                     failed += 1
                     print(

@@ -33,9 +33,13 @@ Modelled = Callable[[int, int], float]
 
 
 def time_engine(
-    engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], *, drafts: bool
-) -> Loads:
-    """drafts: it speculates, and its counter says how many passes there were."""
+    engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], *, drafts: bool,
+    rounds: int = ROUNDS,
+) -> Loads:  # fmt: skip
+    """drafts: it speculates, and its counter says how many passes there were.
+
+    Loads take turns, so that a slow moment of the machine falls on all of them.
+    """
     context = engines.context
     prompt = [1 + i % 97 for i in range(min(PROMPT, context // 2))]
     many = min(MANY, context - len(prompt) - LONGEST)
@@ -50,11 +54,11 @@ def time_engine(
         made = counters(engine)[0] - before if drafts else (tokens - 1) * sequences
         return seconds, made / sequences
 
-    found: Loads = {}
+    found: Loads = {sequences: [] for sequences in loads}
     for sequences in loads:
         run(sequences, 2 * FEW)  # kernels that are made at their first use
-        found[sequences] = []
-        for _ in range(ROUNDS):
+    for _ in range(rounds):
+        for sequences in loads:
             (short, less), (long, more) = run(sequences, FEW), run(sequences, many)
             if more > less and long > short:  # otherwise all of it was noise
                 found[sequences].append((long - short) / (more - less))
