@@ -175,12 +175,17 @@ def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
     return fail(words) if gap > max_gap else ok(words)
 
 
-def llama_draft_covers(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
+def llama_draft_covers(
+    pair: JudgedPair, *, max_gap: int, first_id: int = 0, ids_always: bool = False
+) -> CheckOutcome:
     """Fail when the target has tokens, not mere padding, that the draft has no id for.
 
-    max_gap: where the numbers differ by more, the draft is dropped before.
+    max_gap: where the numbers differ by more, the draft is dropped before. first_id, ids_always:
+    where another test of the vocabularies fails too, drafts are translated through text.
     """
     ours, theirs = _loaded(pair)
+    if first_id and _vocabularies_differ(pair, max_gap, first_id, ids_always):
+        return ok("the vocabularies differ otherwise: drafts go through text")
     if ours.n - theirs.n > max_gap:
         return not_applicable("the numbers of tokens differ by too much")
     length = needed(pair.target.tokenizer.length, "the target's tokens were not read")
