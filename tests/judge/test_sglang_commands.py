@@ -90,6 +90,6 @@ def test_old_gpus(tmp_path: Path) -> None:
         seen[gpu] = (str(verdict.reaction), str(verdict.verdict))
     assert seen == {
         "v100-32gb": ("refuses", "incompatible"),
-        "t4": ("runs", "degraded"),
+        "t4": ("unknown", "undecided"),
         "l4": ("runs", "compatible"),
     }

@@ -56,6 +56,13 @@ def capability_at_least(
     return fail(words) if given < floor or (below and given >= below) else ok(words)
 
 
+def capability_not_read(pair: JudgedPair, *, below: int, above: int = 0) -> CheckOutcome:
+    """Unknown on such a GPU: what the engine does there was not found out."""
+    given = applies(capability(pair.setup), NO_GPU)
+    words = _gpu(pair.setup)
+    return unknown(words) if above <= given < below else ok(words)
+
+
 def dtype_capability(
     pair: JudgedPair,
     *,

@@ -361,13 +361,21 @@ def quantization_listed(
 
 
 def quantization_scheme_listed(
-    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
+    pair: JudgedPair,
+    *,
+    method: str,
+    key: str,
+    known: dict[str, str],
+    unless: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
-    key: where quantization_config names it; a config that names none is not looked at.
+    key: where quantization_config names it; a config that names none is not looked at; unless:
+    classes for which these versions find the scheme in another way.
     """
     for side, facts in pair.both:
+        if is_listed(_architecture(facts.config), unless or {}, pair.setup):
+            continue
         scheme = str((facts.config.quantization or {}).get(key) or "").lower()
         named = scheme and quant_method(facts).startswith(method)
         if named and not is_listed(scheme, known, pair.setup):
