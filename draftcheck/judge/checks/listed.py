@@ -361,14 +361,23 @@ def quantization_listed(
 
 
 def quantization_scheme_listed(
-    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
+    pair: JudgedPair,
+    *,
+    method: str,
+    key: str,
+    known: dict[str, str],
+    unless: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
-    key: where quantization_config names it; a config that names none is not looked at.
+    key: where quantization_config names it; a config that names none is not looked at; unless:
+    nor one with this value of another key.
     """
     for side, facts in pair.both:
-        scheme = str((facts.config.quantization or {}).get(key) or "").lower()
+        stated = facts.config.quantization or {}
+        if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
+            continue
+        scheme = "" if (value := stated.get(key)) is None else str(value).lower()
         named = scheme and quant_method(facts).startswith(method)
         if named and not is_listed(scheme, known, pair.setup):
             since = f": from {known[scheme]}" if scheme in known else ""
