@@ -367,20 +367,30 @@ def quantization_scheme_listed(
     key: str,
     known: dict[str, str],
     unless: dict[str, str] | None = None,
+    unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
-    key: where quantization_config names it; a config that names none is not looked at; unless:
-    classes for which these versions find the scheme in another way.
+    key: where quantization_config, or the weights of a group in it, names it; a config that names
+    none is not looked at; unless: nor one with this value of another key; unless_classes: for
+    which these versions find the scheme in another way.
     """
     for side, facts in pair.both:
-        if is_listed(_architecture(facts.config), unless or {}, pair.setup):
+        stated = facts.config.quantization or {}
+        if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
             continue
-        scheme = str((facts.config.quantization or {}).get(key) or "").lower()
-        named = scheme and quant_method(facts).startswith(method)
-        if named and not is_listed(scheme, known, pair.setup):
-            since = f": from {known[scheme]}" if scheme in known else ""
-            return fail(f"{side} {key} is {scheme[:80]}{since}")
+        if is_listed(_architecture(facts.config), unless_classes or {}, pair.setup):
+            continue
+        if not quant_method(facts).startswith(method):
+            continue
+        groups = stated.get("config_groups")
+        inner = groups.values() if isinstance(groups, dict) else ()
+        parts = [stated, *(group.get("weights") for group in inner if isinstance(group, dict))]
+        for value in (part.get(key) for part in parts if isinstance(part, dict)):
+            scheme = "" if value is None else str(value).lower()
+            if scheme and not is_listed(scheme, known, pair.setup):
+                since = f": from {known[scheme]}" if scheme in known else ""
+                return fail(f"{side} {key} is {scheme[:80]}{since}")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 
 

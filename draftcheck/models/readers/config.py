@@ -74,7 +74,7 @@ KEPT_QUANT_KEYS = (
     "moe_quant_format",
 )  # fmt: skip
 MOST_GROUPS = 100
-GROUP_NUMBERS = ("type", "num_bits", "group_size")
+GROUP_NUMBERS = ("type", "num_bits", "group_size", "actorder")
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
