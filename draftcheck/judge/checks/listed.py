@@ -530,11 +530,13 @@ def one_backend(
     apart: list[str],
     others: list[str] | None = None,
     heads_alike: dict[str, str] | None = None,
+    alone: str = "",
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
-    or all that are not apart; heads_alike: classes of heads that get the target's.
+    or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
+    where the target, or where the draft is the one that is apart.
     """
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
@@ -545,4 +547,6 @@ def one_backend(
         name = _architecture(pair.drafter.config)
         alien = alien and not is_listed(name, heads_alike or {}, pair.setup)
     missed = alien if ours in apart else theirs in apart
+    if alone and (ours in apart) is not (alone == "target"):
+        return ok(words)
     return fail(words) if missed else ok(words)
