@@ -4,7 +4,8 @@
 
 Every constant is moved up and down as long as the passes of all cells come closer to the timed
 ones (squares of relative errors). Cells of a target that is left out are compared, not fitted;
---keep fits nothing. A cell's figures are the quiet ones of both: passes and launches.
+--keep fits nothing. A cell's figures are the quiet ones of passes and launches, on the calmest day
+that it was timed: what others do on the machine makes passes longer, never shorter.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,21 +65,24 @@ def work(name: str) -> ModelWork:
 
 
 def cells(files: Iterable[Path]) -> list[TimedCell]:
-    found = []
+    found: dict[tuple[str, str, int, int], TimedCell] = {}
     for line in (line for file in files for line in file.read_text().splitlines()):
         row = json.loads(line)
         for sequences, load in row["loads"].items():
+            place = (row["target"], row["draft"], row["length"], int(sequences))
             launch = min(load["launch_us"]) / LAUNCH_US
-            found.append(TimedCell(row["target"], row["draft"], row["length"], int(sequences),
-                                   load["quiet_ms"] / 1e3, launch))  # fmt: skip
-    return found
+            cell = TimedCell(*place, load["quiet_ms"] / 1e3, launch)
+            if place not in found or cell.seconds < found[place].seconds:
+                found[place] = cell
+    return list(found.values())
 
 
-def own(files: Iterable[Path], model: EngineModel) -> Iterator[str]:
+def own(files: Sequence[Path], model: EngineModel) -> Iterator[str]:
     """Passes that a trial in vLLM would expect, also of lengths that it does not time.
 
     A length that was timed by the benchmark alone stands in where a trial times it.
     """
+    quiet = {(one.target, one.draft, one.length, one.sequences): one for one in cells(files)}
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     for pair in dict.fromkeys((row["target"], row["draft"]) for row in rows if row["length"]):
         mine = {
@@ -89,13 +93,13 @@ def own(files: Iterable[Path], model: EngineModel) -> Iterator[str]:
         if not wanted <= mine.keys():
             continue
         timed = {
-            g: {int(n): mine[g].get("own_s", {}).get(n) or [load["pass_ms"] / 1e3] * 2
+            g: {int(n): mine[g].get("own_s", {}).get(n) or [load["quiet_ms"] / 1e3] * 2
                 for n, load in mine[g]["loads"].items()}
             for g in wanted
         }  # fmt: skip
         for sequences, costs in pass_times.costs(timed, "", model.passes_of(*pair)).items():
             for g in sorted(mine.keys() - {pass_times.PLAIN}):
-                took = mine[g]["loads"][str(sequences)]["pass_ms"]
+                took = quiet[(*pair, g, sequences)].seconds * 1e3
                 off = costs.pass_step(g, g) * 1e3 / took - 1
                 yield f"{pair[0]} {pair[1]} {g} x{sequences}: {took:.2f} ms, a trial's {off:+.0%}"
 

@@ -9,9 +9,9 @@ on texts. Drafts differ in width from their targets: random weights of the same 
 
 Each engine is a process of its own: starts take most of the time, so --together start at once and
 are timed in turns, round by round, each alone: a slow minute of the machine then falls on all of
-them. quiet_ms is what a fifth of the passes stay below, slow_ms what a fifth exceed. own_s: what a
-trial in vLLM would measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it.
-Needs vllm.
+them. quiet_ms and slow_ms are those of the fastest and the slowest round (of lines before
+2026-11-17T12: what a fifth of the passes stay below, and exceed). own_s: what a trial in vLLM would
+measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
 """
 
 from __future__ import annotations
@@ -241,9 +241,7 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     own.context = CONTEXT
 
     def trial() -> pass_times.Loads:
-        return pass_times.time_engine(
-            own, str(folder / target), llm, LOADS, drafts=draft != "-", rounds=1
-        )
+        return pass_times.time_engine(own, str(folder / target), llm, LOADS, rounds=3)
 
     loads: dict[int, dict[str, list[Any]]] = {
         n: {"blocks_ms": [], "launch_us": [], "python_us": [], "own_s": []} for n in LOADS
@@ -264,11 +262,11 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         print(READY, flush=True)
     result["own_s"] = {n: load.pop("own_s") for n, load in loads.items()}
     for sequences, load in loads.items():
-        found = sorted(block for one in load["blocks_ms"] for block in one)
-        if found:
+        rounds = [statistics.median(one) for one in load["blocks_ms"] if one]
+        if rounds:
             result["loads"][sequences] = {
-                "pass_ms": statistics.median(found), "quiet_ms": found[len(found) // 5],
-                "slow_ms": found[-len(found) // 5], **load,
+                "pass_ms": statistics.median(rounds), "quiet_ms": min(rounds),
+                "slow_ms": max(rounds), **load,
             }  # fmt: skip
     result["accepted"] = sum(
         metric.value for metric in llm.get_metrics()

@@ -83,8 +83,7 @@ class LLM:
         dtype = f"torch.{settings['dtype']}"
         self.model_config = SimpleNamespace(dtype=dtype)
         self.llm_engine = self
-        self.waiting: dict[str, tuple[list[int], Any]] = {}
-        self.written: dict[str, int] = {}
+        self.waiting: dict[str, tuple[list[int], Any, list[int]]] = {}
         os.write(1, b"vLLM is chatty\n")
 
     def get_tokenizer(self) -> Any:
@@ -103,8 +102,7 @@ class LLM:
         return [self._one(prompt["prompt_token_ids"], params) for prompt in prompts]
 
     def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
-        self.waiting[request_id] = (prompt["prompt_token_ids"], params)
-        self.written[request_id] = 0
+        self.waiting[request_id] = (prompt["prompt_token_ids"], params, [])
 
     def has_unfinished_requests(self) -> bool:
         return bool(self.waiting)
@@ -115,36 +113,37 @@ class LLM:
 
     @torch.inference_mode()
     def step(self) -> list[Any]:
-        """One more token of each (vllm/v1/engine/llm_engine.py); outputs hold all so far."""
+        """One more pass of each (vllm/v1/engine/llm_engine.py); outputs hold all so far."""
         outputs = []
-        for name, (ids, params) in list(self.waiting.items()):
-            self.written[name] += 1
-            so_far = SimpleNamespace(**{**vars(params), "max_tokens": self.written[name]})
-            output = self._one(ids, so_far)
-            output.request_id = name
-            outputs.append(output)
-            done = len(output.outputs[0].token_ids) < self.written[name]
-            if done or self.written[name] == params.max_tokens:
+        for name, (ids, params, out) in list(self.waiting.items()):
+            if self._pass(ids, params, out):
                 del self.waiting[name]
+            outputs.append(self._output(ids, params, out))
+            outputs[-1].request_id = name
         return outputs
 
     def _one(self, ids: list[int], params: Any) -> Any:
-        assert len(ids) + params.max_tokens <= self.settings["max_model_len"]
-        told = self._told(ids, params.prompt_logprobs) if params.prompt_logprobs else None
         out: list[int] = []
-        ends = {
-            *params.stop_token_ids,
-            *([] if params.ignore_eos else [self.tokenizer.eos_token_id]),
-        }
-        while len(out) < params.max_tokens and not ends.intersection(out):
-            accepted = self._draft_and_check(ids + out) if self.draft and out else []
-            out += accepted
-            out.append(int(self.model(torch.tensor([ids + out])).logits[0, -1].argmax()))
-        over = next((at + 1 for at, token in enumerate(out) if token in ends), len(out))
-        out = out[: min(over, params.max_tokens)]
+        while not self._pass(ids, params, out):
+            pass
+        return self._output(ids, params, out)
+
+    def _pass(self, ids: list[int], params: Any, out: list[int]) -> bool:
+        """Whether the answer ends with it."""
+        assert len(ids) + params.max_tokens <= self.settings["max_model_len"]
+        out += self._draft_and_check(ids + out) if self.draft and out else []
+        out.append(int(self.model(torch.tensor([ids + out])).logits[0, -1].argmax()))
+        own = [] if params.ignore_eos else [self.tokenizer.eos_token_id]
+        ends = {*params.stop_token_ids, *own}
+        over = next((at + 1 for at, token in enumerate(out) if token in ends), None)
+        del out[min(over or params.max_tokens, params.max_tokens) :]
+        return over is not None or len(out) == params.max_tokens
+
+    def _output(self, ids: list[int], params: Any, out: list[int]) -> Any:
         assert params.prompt_logprobs or params.logprobs in (None, 0)
+        told = self._told(ids, params.prompt_logprobs) if params.prompt_logprobs else None
         logits = self.model(torch.tensor([ids])).logits[0, -1]
-        answer = SimpleNamespace(token_ids=out, cumulative_logprob=float(logits.max()))
+        answer = SimpleNamespace(token_ids=list(out), cumulative_logprob=float(logits.max()))
         return SimpleNamespace(outputs=[answer], prompt_logprobs=told)
 
     def _draft_and_check(self, ids: list[int]) -> list[int]:

@@ -110,11 +110,11 @@ def test_of_equal_choices_the_lower_id_comes_first() -> None:
 def test_a_target_that_computes_nothing_sensible_is_called_so(
     run: Run, prompts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spoil(self: Any, ids: list[int], params: Any) -> Any:
+    def spoil(self: Any, ids: list[int], params: Any, out: list[int]) -> Any:
         answer = SimpleNamespace(token_ids=[0] * 8, cumulative_logprob=float("nan"))
         return SimpleNamespace(outputs=[answer], prompt_logprobs=None)
 
-    monkeypatch.setattr(LLM, "_one", spoil)
+    monkeypatch.setattr(LLM, "_output", spoil)
     ran = run("trial", *PAIR, "--backend", "vllm", "--prompts", prompts, *COMMON)
     assert ran.code == 3
     assert "target's logits are not numbers" in ran.err
@@ -187,20 +187,19 @@ def test_verify_reads_vllms_counters(run: Run, prompts: Path) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """What engines take: a second for a prompt, and STEP, or PASS and DRAFTED, for a pass."""
     now = [0.0]
-    whole = LLM.generate
+    whole = LLM.step
 
-    def generate(self: Any, prompts: list[Any], params: Any, use_tqdm: bool) -> list[Any]:
-        before = self.counts[0]
-        found = whole(self, prompts, params, use_tqdm)
-        passes = (self.counts[0] - before) / len(prompts)
-        busy = len(prompts) ** 0.5
-        plain = (params.max_tokens - 1) * STEP
-        now[0] += 1.0 + (passes * (PASS * busy + DRAFTED * self.g) if self.draft else plain)
-        return found
+    def step(self: Any) -> list[Any]:
+        reading = any(not out for _, _, out in self.waiting.values())
+        busy = len(self.waiting) ** 0.5
+        now[0] += 1.0 if reading else PASS * busy + DRAFTED * self.g if self.draft else STEP
+        return whole(self)
 
-    monkeypatch.setattr(LLM, "generate", generate)
-    monkeypatch.setattr(pass_times, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    sizes = {"PROMPT": 4, "FEW": 2, "MANY": 6, "ROUNDS": 2}  # this engine has no cache
+    monkeypatch.setattr(LLM, "step", step)
+    real = engines.time
+    told = {"perf_counter": lambda: now[0], "perf_counter_ns": real.perf_counter_ns}
+    monkeypatch.setattr(engines, "time", SimpleNamespace(**told, monotonic=real.monotonic))
+    sizes = {"PROMPT": 4, "TOKENS": 6, "SKIPPED": 0, "ROUNDS": 2}  # this engine has no cache
     for name, size in sizes.items():
         monkeypatch.setattr(pass_times, name, size)
 

@@ -90,7 +90,8 @@ class EnginePasses:
         gpu = self._checked(sequences, g + 1) + self._draft_step(sequences, tokens)
         gpu += (steps - 1) * self._draft_step(sequences, sequences)
         launched = drafting.step_us + drafting.layer_us * self.draft.layers
-        cpu = (drafting.cpu_us + steps * launched) * self.launch / 1e6
+        checking = drafting.layer_us * self.target.layers if self._eager(tokens) else 0
+        cpu = (drafting.cpu_us + checking + steps * launched) * self.launch / 1e6
         return gpu, cpu, drafting.waits_us * self.launch / 1e6
 
     def _checked(self, sequences: int, each: int) -> float:
@@ -113,9 +114,13 @@ class EnginePasses:
         multiplying = 2 * (model.parameters * tokens - skipped) / flops
         both = math.hypot(reading, multiplying)  # where they are close, both count
         layer_us = self.passes.layer_us
-        if tokens > self.passes.graphs[-1][0]:
+        if self._eager(tokens):
             layer_us += self.passes.eager_layer_us * self.launch
         return both + model.layers * layer_us / 1e6 + sequences * model.cache / bandwidth
+
+    def _eager(self, tokens: int) -> bool:
+        """Whether no graph is large enough."""
+        return tokens > self.passes.graphs[-1][0]
 
     def _padded(self, tokens: int, multiple: int) -> int:
         """To the next size that a graph was made for, all of them whole passes."""

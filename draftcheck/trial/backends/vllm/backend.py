@@ -190,11 +190,11 @@ class VllmBackend(Backend):
                 self._start_target()
                 started += 1
             timer = partial(pass_times.time_engine, self._engines, self._refs[0], loads=loads)
-            timed[pass_times.PLAIN] = timer(engine=self._target, drafts=False)
+            timed[pass_times.PLAIN] = timer(engine=self._target)
             self.close()
             for g in pass_times.LENGTHS:
                 engine = self._engines.start_drafting(self._facts, self._refs, g)
-                timed[g] = timer(engine=engine, drafts=True)
+                timed[g] = timer(engine=engine)
                 del engine
                 gc.collect()
         except (CannotVerify, ReadError) as error:

@@ -191,6 +191,25 @@ class VllmEngines:
             with suppress(Exception):  # of an engine that is gone
                 core.abort_request(names)
 
+    def pass_ends(
+        self, ref: str, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]
+    ) -> list[float]:
+        """Moments at which a pass ended that gave every prompt something."""
+        from vllm import SamplingParams
+
+        core, ends, began = engine.llm_engine, [], time.perf_counter_ns()
+        try:
+            for i, row in enumerate(ids):
+                wanted = SamplingParams(**settings)
+                core.add_request(f"{began}-{i}", {"prompt_token_ids": row}, wanted)
+            while core.has_unfinished_requests():
+                if len(core.step()) == len(ids):
+                    ends.append(time.perf_counter())
+        except Exception as error:  # out of memory, or its process died
+            words = self._output.reason(error)
+            raise ReadError(f"{ref}: vLLM stopped: {words}") from error
+        return ends
+
     # ---- for real ----
 
     def write_again(

@@ -3,28 +3,31 @@
 An engine's start takes a minute or more, so one plain engine and two that draft have to do; between
 and beyond their lengths a pass follows the model of this engine, moved to what was timed, or a line
 where there is none. Prompts of one load are equal: greedy sequences then
-stay in step, and every pass has all of them. A prompt's own reading is taken out by the difference
-of a long and a short answer.
+stay in step, and every pass has all of them.
+
+Where no graph holds the drafts a pass is as long as the CPU takes to launch it, and machines that
+others share are at half their speed for seconds at a time: of many short rounds the fastest
+counts, and how far the others lie from it is said.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from draftcheck.trial.backends.rounds import middle
-from draftcheck.trial.backends.vllm.engines import VllmEngines, counters
+from draftcheck.trial.backends.vllm.engines import VllmEngines
 from draftcheck.trial.speedup import LONGEST, Costs, spread
 
 PLAIN = 0
 LENGTHS = (2, 8)
-PROMPT, FEW, MANY = 256, 8, 72
-"""Tokens of a prompt and of the two answers."""
-ROUNDS = 5
+PROMPT, TOKENS = 256, 48
+"""Of a prompt and of an answer."""
+SKIPPED = 2
+"""Passes at the start of an answer that are not counted."""
+ROUNDS = 12
 
 Loads = dict[int, list[float]]
 """Sequences at once -> seconds of a pass, one figure a round."""
@@ -33,35 +36,19 @@ Modelled = Callable[[int, int], float]
 
 
 def time_engine(
-    engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], *, drafts: bool,
-    rounds: int = ROUNDS,
-) -> Loads:  # fmt: skip
-    """drafts: it speculates, and its counter says how many passes there were.
-
-    Loads take turns, so that a slow moment of the machine falls on all of them.
-    """
+    engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], rounds: int | None = None
+) -> Loads:
+    """Loads take turns, so that a slow moment of the machine falls on all of them."""
     context = engines.context
     prompt = [1 + i % 97 for i in range(min(PROMPT, context // 2))]
-    many = min(MANY, context - len(prompt) - LONGEST)
-
-    def run(sequences: int, tokens: int) -> tuple[float, float]:
-        """Seconds and passes."""
-        settings = {"temperature": 0.0, "max_tokens": tokens, "ignore_eos": True}
-        before = counters(engine)[0] if drafts else 0
-        began = time.perf_counter()
-        engines.ask(ref, engine, [prompt] * sequences, {**settings, "detokenize": False})
-        seconds = time.perf_counter() - began
-        made = counters(engine)[0] - before if drafts else (tokens - 1) * sequences
-        return seconds, made / sequences
-
+    tokens = min(TOKENS, context - len(prompt) - LONGEST)
+    settings = {"temperature": 0.0, "max_tokens": tokens, "ignore_eos": True, "detokenize": False}
     found: Loads = {sequences: [] for sequences in loads}
-    for sequences in loads:
-        run(sequences, 2 * FEW)  # kernels that are made at their first use
-    for _ in range(rounds):
+    for turn in range((rounds or ROUNDS) + 1):
         for sequences in loads:
-            (short, less), (long, more) = run(sequences, FEW), run(sequences, many)
-            if more > less and long > short:  # otherwise all of it was noise
-                found[sequences].append((long - short) / (more - less))
+            ends = engines.pass_ends(ref, engine, [prompt] * sequences, settings)[SKIPPED:]
+            if turn and len(ends) > 1:  # first come kernels that are made at their first use
+                found[sequences].append((ends[-1] - ends[0]) / (len(ends) - 1))
     return found
 
 
@@ -77,7 +64,7 @@ def costs(
         shape = partial(modelled, sequences) if modelled is not None else None
         if count > 1:
             made[sequences] = structs.replace(
-                _made_up(middle(rounds), shape),
+                _made_up({g: min(seconds) for g, seconds in columns.items()}, shape),
                 version=version,
                 spread=spread([_made_up(one, shape) for one in rounds]),
                 sequences=sequences,
