@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from draftcheck import versions
-from draftcheck.judge.checks.listed import is_listed, marlin_runs, ran_by, whole_type
+from draftcheck.judge.checks.listed import in_window, is_listed, marlin_runs, ran_by, whole_type
 from draftcheck.judge.checks.outcomes import (
     applies,
     fail,
@@ -70,12 +70,14 @@ def dtype_capability(
     floor: int,
     automatic: bool,
     casts: dict[str, str] | None = None,
+    inner: str | None = None,
 ) -> CheckOutcome:
     """Fail when that type of numbers is asked for on a GPU that lacks it.
 
     automatic: the type that the target's config names counts too, where the user names none; a
     config without one counts as float32; casts: targets of these types that are stored in float32
-    are loaded in it.
+    are loaded in it; inner: versions that look for the type in the text part of a config, whose
+    own was not read.
     """
     given = applies(capability(pair.setup), NO_GPU)
     wanted, source = asked(pair.setup), "--dtype"
@@ -83,6 +85,9 @@ def dtype_capability(
         if not automatic:
             return not_applicable("no --dtype given")
         config = pair.target.config
+        wrapped = config.outer_type not in (None, config.model_type)
+        if given < floor and wrapped and inner and in_window(inner, pair.setup):
+            return unknown("this version looks for the type in the target's text_config")
         wanted, source = config.dtype, "config.json of the target"
         if wanted is None and config.model_type is not None:
             wanted, source = "float32", "config.json of the target states none"
