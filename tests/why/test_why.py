@@ -138,6 +138,10 @@ def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text
             "LCP109",
         ),
         ("missing key split.no in GGUF split b.gguf", "LCP160"),
+        (
+            'GGML_ASSERT(cparams.n_ubatch >= n_tokens && "encoder requires n_ubatch >= n_tokens")',
+            "LCP141",
+        ),
         ("GGML_ASSERT(id_to_token.size() == token_to_id.size())", "WHY029"),
         ("speculative decoding not supported by this context", "WHY020"),
         ("Speculative decoding with draft model is not supported yet", "WHY105"),
