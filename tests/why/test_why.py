@@ -137,6 +137,7 @@ def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text
             "illegal split file idx: 1 (file: b.gguf), model must be loaded with the first split",
             "LCP109",
         ),
+        ("invalid model: tensor 'token_embd.weight' is duplicated", "LCP109"),
         ("missing key split.no in GGUF split b.gguf", "LCP160"),
         (
             'GGML_ASSERT(cparams.n_ubatch >= n_tokens && "encoder requires n_ubatch >= n_tokens")',
