@@ -28,7 +28,10 @@ class FirstBuilds(RuleRow, frozen=True):
 
 
 class KnownNames(FirstBuilds, frozen=True):
-    """The same, and names that the newest build read before did not know."""
+    """The same, and names that the newest build read before did not know.
+
+    A first build may be followed by the one that took the names away again.
+    """
 
     absent: NamesByBuild
 

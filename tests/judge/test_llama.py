@@ -128,6 +128,35 @@ def test_a_target_that_feeds_no_head(tmp_path: Path, run: Run) -> None:
     assert (entry["decided_by"], entry["reaction"]) == ("LCP222", "crashes")
 
 
+@pytest.mark.parametrize(
+    ("called", "build", "names", "outcome"),
+    [
+        ("Qwen3DSparkModel", "b10586", (), "fail"),
+        ("Qwen3DSparkModel", "b10586", ("confidence_head.proj.weight",), "ok"),
+        # Between two sources read: its converter has other names for these tensors.
+        ("Gemma4DSparkModel", "b10600", ("confidence_proj.weight",), None),
+        ("DSparkDraftModel", "b10466", (), None),
+    ],
+)
+def test_a_folder_without_a_confidence_head(
+    called: str, build: str, names: tuple[str, ...], outcome: str | None, tmp_path: Path, run: Run
+) -> None:
+    target = make.folder(tmp_path / "target", num_hidden_layers=8)
+    head = tmp_path / "head"
+    head.mkdir()
+    config = {"architectures": [called], "model_type": "qwen3", "vocab_size": 260}
+    config |= {"hidden_size": 64, "num_hidden_layers": 1, "target_layer_ids": [1, 4, 6]}
+    config |= {"mask_token_id": 5, "block_size": 7, "markov_rank": 4, "markov_head_type": "vanilla"}
+    make.write_json(head / "config.json", config)
+    steps = {f"markov_head.markov_w{n}.weight": ("BF16", (260, 4)) for n in (1, 2)}
+    proj = dict.fromkeys(names, ("BF16", (1, 68)))
+    fc = {"fc.weight": ("BF16", (64, 192))}
+    make.safetensors(head / "model.safetensors", {**fc, **steps, **proj})
+    findings = judged(run, target, head, f"llama.cpp@{build}")["findings"]
+    found = [one["outcome"] for one in findings if one["rule"] == "LCP230"]
+    assert found == ([outcome] if outcome else []), findings
+
+
 def test_a_head_in_a_folder_needs_the_target_in_a_folder(tmp_path: Path, run: Run) -> None:
     entry = judged(run, make.gguf(tmp_path / "t.gguf"), head_folder(tmp_path / "head"))
     unread = [f["saw"] for f in entry["findings"] if f["outcome"] == "unknown"]

@@ -137,7 +137,12 @@ def test_every_quote_of_the_rulebook_is_explained(run: Run, tmp_path: Path, text
             "illegal split file idx: 1 (file: b.gguf), model must be loaded with the first split",
             "LCP109",
         ),
+        ("invalid model: tensor 'token_embd.weight' is duplicated", "LCP109"),
         ("missing key split.no in GGUF split b.gguf", "LCP160"),
+        (
+            'GGML_ASSERT(cparams.n_ubatch >= n_tokens && "encoder requires n_ubatch >= n_tokens")',
+            "LCP141",
+        ),
         ("GGML_ASSERT(id_to_token.size() == token_to_id.size())", "WHY029"),
         ("speculative decoding not supported by this context", "WHY020"),
         ("Speculative decoding with draft model is not supported yet", "WHY105"),

@@ -327,12 +327,33 @@ def llama_head_count(pair: JudgedPair, *, exactly: int) -> CheckOutcome:
     return heads.head_aux_count(_written(pair), exactly=exactly)
 
 
-def llama_head_tensor(pair: JudgedPair, *, kind: str, name: str) -> CheckOutcome:
-    """Fail when a GGUF head of this kind lacks a tensor that this build asks for."""
+def llama_head_tensor(
+    pair: JudgedPair, *, kind: str, name: str, folder: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when a head of this kind lacks a tensor that this build asks for.
+
+    folder: the names in a folder, `source` of the tensor and `beside` of the one without which it
+    is not asked for; else only GGUF files are.
+    """
     draft, tensors = pair.drafter, pair.drafter.weights.tensors
+    if draft.role == kind and draft.gguf is None and folder is not None:
+        return _source_is_there(pair, **folder)
     if draft.gguf is None or draft.role != kind or tensors is None:
         return not_applicable(f"no list of the tensors of a GGUF file, {kind}")
     return ok(f"{name} is there") if name in tensors else fail(f"the head has no {name}")
+
+
+def _source_is_there(pair: JudgedPair, *, source: str, beside: str) -> CheckOutcome:
+    """Fail when the folder of a head has nothing that the converter can write the tensor from."""
+    _reaches_the_head(pair)
+    if architecture(pair.drafter, pair.setup) is None:
+        return not_applicable("not told whether the converter takes it")
+    tensors = needed(pair.drafter.weights.tensors, "tensors of the head were not listed")
+    names = [name.removeprefix("model.") for name in tensors]
+    if not any(name.startswith(beside) for name in names):
+        return ok(f"not asked for: the head has no {beside}")
+    there = any(name.startswith(source) for name in names)  # packed weights have longer names
+    return ok(f"{source} is there") if there else fail(f"the head has no {source}")
 
 
 def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) -> CheckOutcome:

@@ -64,8 +64,9 @@ class Build:
 
     def knows(self, name: str, table: KnownNames, what: str) -> bool:
         """Whether a name listed by first builds is known; in doubt between two sources read."""
-        for since, names in table.since.items():
-            if name in names and self.has(since):
+        for window, names in table.since.items():
+            since, _, until = window.partition(" ")
+            if name in names and self.has(since, until or None):
                 return True
         for absent, names in table.absent.items():
             if name in names and self.at > self.order(absent):
