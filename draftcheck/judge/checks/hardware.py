@@ -85,8 +85,8 @@ def dtype_capability(
         if not automatic:
             return not_applicable("no --dtype given")
         config = pair.target.config
-        wrapped = config.outer_type not in (None, config.model_type)
-        if given < floor and wrapped and inner and in_window(inner, pair.setup):
+        plain = config.model_type is not None and config.outer_type in (None, config.model_type)
+        if given < floor and not plain and inner and in_window(inner, pair.setup):
             return unknown("this version looks for the type in the target's text_config")
         wanted, source = config.dtype, "config.json of the target"
         if wanted is None and config.model_type is not None:
