@@ -367,19 +367,15 @@ def quantization_scheme_listed(
     key: str,
     known: dict[str, str],
     unless: dict[str, str] | None = None,
-    unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
-    none is not looked at; unless: nor one with this value of another key; unless_classes: for
-    which these versions find the scheme in another way.
+    none is not looked at; unless: nor one with this value of another key.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
         if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
-            continue
-        if is_listed(_architecture(facts.config), unless_classes or {}, pair.setup):
             continue
         if not quant_method(facts).startswith(method):
             continue
@@ -392,6 +388,14 @@ def quantization_scheme_listed(
                 since = f": from {known[scheme]}" if scheme in known else ""
                 return fail(f"{side} {key} is {scheme[:80]}{since}")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
+
+
+def quantization_scheme_not_read(
+    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
+) -> CheckOutcome:
+    """Unknown with any other scheme: what the engine makes of it was not found out."""
+    found = quantization_scheme_listed(pair, method=method, key=key, known=known)
+    return unknown(found.saw) if found.outcome is Outcome.FAIL else found
 
 
 def quantization_deprecated(
