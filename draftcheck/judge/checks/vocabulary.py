@@ -19,7 +19,7 @@ from draftcheck.judge.checks.outcomes import (
 )
 from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import NO_TOKEN, ConfigFacts, ModelFacts, TokenizerFacts
-from draftcheck.values.verdicts import JudgedPair
+from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome, Relation
 
 SPACES = {"byte-bpe": "Ġ".encode(), "spm-bpe": "▁".encode(), "unigram": "▁".encode()}
@@ -114,8 +114,13 @@ def same_behaviour(pair: JudgedPair) -> CheckOutcome:
     return ok(behaviour.detail) if behaviour.same else fail(behaviour.detail)
 
 
-def config_ids_equal(pair: JudgedPair, *, same_vocab_size: bool = False) -> CheckOutcome:
-    """Fail when bos, eos or pad ids in the two config.json files differ."""
+def config_ids_equal(
+    pair: JudgedPair, *, same_vocab_size: bool = False, no_pad: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when bos, eos or pad ids in the two config.json files differ.
+
+    no_pad: types whose config class takes a missing pad id for none.
+    """
     sizes = pair.target.config.vocab_size, pair.drafter.config.vocab_size
     if same_vocab_size and None not in sizes and sizes[0] != sizes[1]:
         return not_applicable("vocab_size differs: another path is taken")
@@ -123,7 +128,10 @@ def config_ids_equal(pair: JudgedPair, *, same_vocab_size: bool = False) -> Chec
     pairs = {
         "bos_token_id": (target.bos_token_id, draft.bos_token_id),
         "eos_token_id": (_eos(target), _eos(draft)),
-        "pad_token_id": (target.pad_token_id, draft.pad_token_id),
+        "pad_token_id": (
+            _pad(target, no_pad or {}, pair.setup),
+            _pad(draft, no_pad or {}, pair.setup),
+        ),
     }
     same_type = target.model_type is not None and target.model_type == draft.model_type
     unread = []
@@ -165,6 +173,12 @@ def _eos(config: ConfigFacts) -> object:
     """The eos entry as it stands: a list of one id is not that id."""
     ids = config.eos_token_ids
     return ids[0] if ids and len(ids) == 1 and not config.eos_is_list else ids
+
+
+def _pad(config: ConfigFacts, no_pad: dict[str, str], setup: EngineSetup) -> int | None:
+    if config.pad_token_id is None and is_listed(config.model_type, no_pad, setup):
+        return NO_TOKEN
+    return config.pad_token_id
 
 
 def _id_text(value: object) -> str:
