@@ -102,6 +102,12 @@ class ConfigFacts:
     generation_eos_ids: tuple[int, ...] | None = None
     use_cache: bool | None = None
     """What generate() starts from: generation_config.json, or config.json where there is none."""
+    cache_kind: str | None = None
+    """cache_implementation of the language model in config.json; "unset" where none is stated."""
+    generation_cache_kind: str | None = None
+    """The same in generation_config.json; "unset" too where there is no such file."""
+    generation_version: str | None = None
+    """The transformers_version that generation_config.json states."""
     mrope: bool | None = None
     """Rotary positions in several dimensions (vision models)."""
     positions: str | None = None

@@ -181,6 +181,34 @@ def test_what_generate_starts_from(
     assert found.vocab_size_outside is (True if "text_config" in config else None)
 
 
+@pytest.mark.parametrize(
+    ("config", "generation", "expected"),
+    [
+        ({}, None, ("unset", "unset", None)),
+        ({"cache_implementation": "hybrid"}, {}, ("hybrid", "unset", None)),
+        (
+            {"text_config": {"model_type": "gemma3_text", "cache_implementation": "hybrid"}},
+            {"cache_implementation": "static", "transformers_version": "4.50.0.dev0"},
+            ("hybrid", "static", "4.50.0.dev0"),
+        ),
+        ({"cache_implementation": 3}, None, (None, "unset", None)),
+    ],
+)
+def test_the_cache_that_the_files_ask_for(
+    tmp_path: Path,
+    config: dict[str, Any],
+    generation: dict[str, Any] | None,
+    expected: tuple[str | None, ...],
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    make.write_json(folder / "config.json", {"model_type": "gemma3", "vocab_size": 4, **config})
+    if generation is not None:
+        make.write_json(folder / "generation_config.json", generation)
+    found = read(folder).config
+    assert (found.cache_kind, found.generation_cache_kind, found.generation_version) == expected
+
+
 def test_missing_facts_are_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()

@@ -185,6 +185,7 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
     meant["LCP162"] = "b8854"  # the draft goes back to a checkpoint until b9109
     meant |= {"LMS005": "2025.1.1", "LMS009": "2025.1.1"}  # the engine's dates: batched 2026-02-05
     meant["OVG005"] = "2026.2.0.0"  # one row for all methods until 2026.4.0.0
+    meant["TRF010"] = "4.51.1"  # one row for all methods until 4.53.0
     meant["VLL031"] = "0.10.0"  # such a GPU is refused before it (VLL023) until 0.10.2
     meant["SGL300"] = "0.5.3.post1"  # the name is not known at all (SGL008) until 0.5.4
     for name in book.engine_files():

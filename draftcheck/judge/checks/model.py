@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from draftcheck.errors import UsageError
 from draftcheck.judge.checks import heads
 from draftcheck.judge.checks.listed import (
     among_classes,
@@ -27,6 +28,7 @@ from draftcheck.values.facts import ConfigFacts, ModelFacts
 from draftcheck.values.sizes import short_count
 from draftcheck.values.verdicts import JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
+from draftcheck.versions import pep440
 
 ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
 SLIDING = "sliding_attention"
@@ -419,6 +421,46 @@ def cache_is_kept(pair: JudgedPair) -> CheckOutcome:
     kept = applies(pair.target.config.use_cache, "where generate() starts from was not read")
     words = f"use_cache of the target is {str(kept).lower()}"
     return ok(words) if kept else fail(words)
+
+
+def cache_asked_for(
+    pair: JudgedPair,
+    *,
+    side: str,
+    kinds: list[str],
+    types: list[str],
+    generation: bool = False,
+    written_since: str | None = None,
+) -> CheckOutcome:
+    """Fail when that side's files ask for a kind of cache that cannot take tokens back.
+
+    generation: generation_config.json is asked before config.json; written_since: only a file that
+    names this version of transformers, a newer one, or none; types: these are known to state the
+    key, so for them a file that was not read leaves it open.
+    """
+    config = pair.model(side).config
+    said = [config.cache_kind]
+    if generation and _counts(config.generation_version, written_since):
+        said.insert(0, config.generation_cache_kind)
+    asked = next((kind for kind in said if kind not in (None, "unset")), None)
+    if asked is not None:
+        words = f"cache_implementation of the {side} is {asked}"
+        if asked in kinds:
+            return fail(words)
+        return ok(words) if asked == "dynamic" else unknown(words)
+    if None not in said:
+        return ok(f"the {side}'s files ask for no kind of cache")
+    unread = f"whether the {side}'s files state cache_implementation was not read"
+    return unknown(unread) if config.model_type in types else not_applicable(unread)
+
+
+def _counts(version: str | None, since: str | None) -> bool:
+    if version is None or since is None:
+        return True
+    try:
+        return bool(pep440(pep440(version).base_version) >= pep440(since))
+    except UsageError:
+        return True
 
 
 def window_rewinds(

@@ -80,14 +80,26 @@ GROUP_NUMBERS = ("type", "num_bits", "group_size", "actorder")
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
     """Facts from the folder's configs, and the raw config for readers of heads.
 
-    generation: read generation_config.json too, which no rule asks for.
+    generation: read generation_config.json too, which few rules ask for.
     """
     config = read_object(source, "config.json")
     more = read_object(source, "generation_config.json") if generation else None
     if config is None:
         return ConfigFacts(generation_eos_ids=_ids(more, "eos_token_id")), {}
     facts = from_dict(config, more, f"{source.label}/config.json")
-    return replace(facts, use_cache=_use_cache(source, config, more)), config
+    unread = not generation and "generation_config.json" in source.files()
+    return replace(
+        facts,
+        use_cache=_use_cache(source, config, more),
+        cache_kind=_cache_kind(text_config(config)),
+        generation_cache_kind=None if unread else _cache_kind(more or {}),
+        generation_version=text((more or {}).get("transformers_version")),
+    ), config
+
+
+def _cache_kind(part: Mapping[str, Any]) -> str | None:
+    said = part.get("cache_implementation")
+    return "unset" if said is None else text(said)
 
 
 def _use_cache(
