@@ -593,6 +593,34 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if known < target else ok(words)
 
 
+def llama_head_exceeds(pair: JudgedPair) -> CheckOutcome:
+    """Fail when the head can draft ids, not mere padding, that the target has no token for."""
+    draft = pair.drafter
+    _reaches_the_head(pair)
+    head, unread = heads.head_of(pair), "number of tokens of the target or of the head was not read"
+    known = needed(head.vocab, unread)
+    target = needed(pair.target.config.vocab_size, unread)
+    words = f"the head knows {known:,} tokens, the target {target:,}"
+    if known <= target:
+        return ok(words)
+    if draft.role == "eagle3":
+        tensors = f"{words}; tensors of the head were not read"
+        if not needed(head.lm_head, tensors):
+            return ok(f"{words}; its output is the target's")
+        if needed(head.d2t, tensors):
+            if draft.gguf is None:
+                return ok(f"{words}; the converter only takes a d2t to ids of the target")
+            return unknown(f"{words}; where its d2t leads was not read")
+        if head.lm_head_rows not in (None, known):
+            return not_applicable(f"{words}; its output has {head.lm_head_rows:,} rows")
+    length = draft.tokenizer.length
+    if length is None and target >= known * heads.LEAST_PADDED:
+        return unknown(f"{words}; whether only padding lies beyond was not read")
+    if length is not None and length <= target:
+        return ok(f"{words}; what lies beyond is padding")
+    return fail(words)
+
+
 def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
     """Fail when ordinary tokens of a GGUF head differ from the target's."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
