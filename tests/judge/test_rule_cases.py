@@ -124,6 +124,7 @@ def assert_as_written(case: Case) -> None:
         ("TAB020/fail-", "TAB014"),
         ("LCP150/fail-fp8-heads-of-16-", "LCP151"),
         ("LCP151/fail-heads-of-both-", "LCP155"),
+        ("SGL320/fail-no-layers-", "SGL240"),
     ],
 )
 def test_what_an_engine_never_comes_to_is_not_said(name: str, later: str) -> None:

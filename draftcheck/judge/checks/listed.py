@@ -280,6 +280,7 @@ def type_listed(
     below: int = 0,
     other_gpus: bool = False,
     same_vocab_size: bool = False,
+    unread_with: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -290,7 +291,8 @@ def type_listed(
     rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
     speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
     others it is not known; other_gpus: asked only where such a GPU is named;
-    same_vocab_size: with other sizes tokens are translated, and such a pair may run.
+    same_vocab_size: with other sizes tokens are translated, and such a pair may run;
+    unread_with: an architecture whose config states this size goes another way, not known here.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -325,6 +327,8 @@ def type_listed(
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
         if below and pair.setup.gpu and not within:
             return unknown(f"{words}; not read for {pair.setup.gpu}")
+        if config.sizes.get(unread_with) is not None:
+            return unknown(f"{words}, with {unread_with}")
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
