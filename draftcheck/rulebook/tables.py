@@ -50,6 +50,18 @@ class ArchitectureKinds(RuleRow, frozen=True):
     output_of_another_width: Names
 
 
+class RequiredKey(RuleRow, frozen=True):
+    """A hyperparameter that the loader cannot do without."""
+
+    key: Text
+    type: str | None = None
+    """The only one it may have; None: not checked here."""
+    architectures: Names | None = None
+    """Those that ask for it; None: all."""
+    since: str | None = None
+    until: str | None = None
+
+
 class TypedKeys(RuleRow, frozen=True):
     """Optional hyperparameters that must have one type where they are stored."""
 
@@ -106,7 +118,7 @@ class LlamaArchitectures(KnownNames, frozen=True):
     foreign: Names
     """Beginnings of names that no architecture's tensors have."""
     kinds: ArchitectureKinds
-    required: Mapping[str, Mapping[str, str]]
+    required: tuple[RequiredKey, ...]
     typed: TypedKeys
     tensors: Mapping[str, ArchitectureTensors]
     scales: NamesByBuild

@@ -676,6 +676,7 @@ def gguf(path: Path, arch: str, drop: str = "", fused: bool = False) -> Path:
             "embedding_length", "feed_forward_length", "context_length")},
         f"{arch}.block_count": ("uint32", 2),
         f"{arch}.attention.head_count": ("uint32", 2),
+        f"{arch}.attention.layer_norm_rms_epsilon": ("float32", 1e-5),
     }  # fmt: skip
     once = ["token_embd", "output_norm", *(["position_embd"] if arch == "gpt2" else [])]
     per_layer = [entry.split("|")[-1 if fused else 0] for entry in LAYERS[arch].split()]

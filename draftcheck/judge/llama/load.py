@@ -69,16 +69,21 @@ def _known(name: str, words: str, build: Build) -> None:
 
 
 def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
-    """The architecture is known, and the keys that every one of them needs are there."""
+    """The architecture is known, and the keys that it needs are there."""
     name = build.string(keys, "general.architecture") or ""
     _known(name, f"general.architecture is {name!r}", build)
     if name in build.architectures.kinds.projectors:
         build.fail("projector", f"general.architecture is {name!r}")
     build.string(keys, "general.name")
-    required = build.architectures.required
-    for key, kind in {**required["every"], **required.get(name, {})}.items():
-        if build.value(keys, f"{name}.{key}", kind) is None:
-            build.fail("missing-key", f"key {name}.{key} is missing")
+    for row in build.architectures.required:
+        asked = row.architectures is None or name in row.architectures
+        key = f"{name}.{row.key}"
+        if not asked or not build.has(row.since, row.until):
+            continue
+        if key not in keys:
+            build.fail("missing-key", f"key {key} is missing")
+        elif row.type is not None:
+            build.value(keys, key, row.type)
     blocks = build.value(keys, f"{name}.block_count", "uint32")
     if blocks == 0:
         build.fail("no-blocks", f"{name}.block_count is 0")
