@@ -17,7 +17,7 @@ from draftcheck.models import refs, stored
 from draftcheck.models.readers.gguf.header import TENSOR_TYPES
 from draftcheck.models.readers.tokenizer import tokenizer_json
 from draftcheck.models.readers.tokenizer.vocabulary import byte_level
-from draftcheck.values.facts import NO_TOKEN, ModelFacts
+from draftcheck.values.facts import NO_TOKEN, ConfigFacts, ModelFacts
 from tests import make
 from tests.conftest import FIXTURES, Run
 
@@ -158,6 +158,15 @@ def test_special_tokens_know_their_file(tmp_path: Path) -> None:
     assert found.config.generation_eos_ids == (257, 5)
 
 
+def read_configs(
+    folder: Path, config: dict[str, Any], generation: dict[str, Any] | None
+) -> ConfigFacts:
+    make.write_json(folder / "config.json", {"model_type": "llama", "vocab_size": 4, **config})
+    if generation is not None:
+        make.write_json(folder / "generation_config.json", generation)
+    return read(folder).config
+
+
 @pytest.mark.parametrize(
     ("config", "generation", "expected"),
     [
@@ -171,12 +180,7 @@ def test_special_tokens_know_their_file(tmp_path: Path) -> None:
 def test_what_generate_starts_from(
     tmp_path: Path, config: dict[str, Any], generation: dict[str, Any] | None, expected: bool | None
 ) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    make.write_json(folder / "config.json", {"model_type": "llama", "vocab_size": 4, **config})
-    if generation is not None:
-        make.write_json(folder / "generation_config.json", generation)
-    found = read(folder).config
+    found = read_configs(tmp_path, config, generation)
     assert found.use_cache is expected
     assert found.vocab_size_outside is (True if "text_config" in config else None)
 
@@ -200,12 +204,7 @@ def test_the_cache_that_the_files_ask_for(
     generation: dict[str, Any] | None,
     expected: tuple[str | None, ...],
 ) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    make.write_json(folder / "config.json", {"model_type": "gemma3", "vocab_size": 4, **config})
-    if generation is not None:
-        make.write_json(folder / "generation_config.json", generation)
-    found = read(folder).config
+    found = read_configs(tmp_path, config, generation)
     assert (found.cache_kind, found.generation_cache_kind, found.generation_version) == expected
 
 
