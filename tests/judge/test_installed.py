@@ -108,5 +108,5 @@ def test_unknown_text_lists_what_is_known(run: Run, tmp_path: Path, text: str) -
     target = make.folder(tmp_path / "big")
     ran = run("pair", target, target, "--engine", text)
     assert ran.code == 2
-    known = "0.4.1 to" if "vllm" in text else "b4164 to" if "@" in text else "tensorrt-llm"
+    known = "0.6.5 to" if "vllm" in text else "b4164 to" if "@" in text else "tensorrt-llm"
     assert known in ran.err
