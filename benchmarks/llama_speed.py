@@ -2,11 +2,11 @@
 
     LLAMA_ARG_THREADS=1 python -m benchmarks.llama_speed LLAMA_SERVER [PAIRS | cuda]
 
-Pairs of real depth with random weights, made in place (F16, 32,000 tokens). A trial's costs are
-measured as `draftcheck trial` does it, before and after; in between llama-server speculates for
-real, a server for each length, and its own counters give seconds per pass. The last line is JSON;
-exit 1 when a pass is off by more than 10 % in a cell: leave the machine to it. Nothing random is
-accepted: what a pass takes does not depend on it.
+Pairs of real depth with random weights, made in place (F16, 32,000 tokens). In turns, a trial's
+costs are measured as `draftcheck trial` does it, and llama-server speculates for real, a server for
+each length, whose own counters give seconds per pass; of both the calmest turn counts, since slow
+minutes of a shared machine may fall on either. The last line is JSON; exit 1 when a pass is off by
+more than 10 % in a cell. Nothing random is accepted: what a pass takes does not depend on it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +29,12 @@ from draftcheck.probe import client
 from draftcheck.trial.backends.backend import TrialOptions
 from draftcheck.trial.backends.llamacpp import backend as llamacpp
 from draftcheck.trial.backends.llamacpp.server import LlamaServer
-from draftcheck.trial.backends.rounds import merge
 from draftcheck.trial.speedup import Costs
 
 WORDS = 32_000
 LENGTHS = (1, 2, 4, 8)
 LIMIT = 0.10
-CONTEXT, ANSWERS = 256, 6
+CONTEXT, TURNS, ANSWERS = 256, 4, 3
 FEW, MANY = 10, 20
 """Tokens of two answers: both end with the same short drafts, which their difference takes out."""
 OPTIONS = TrialOptions(tokens=MANY, device="cuda:0" if "cuda" in sys.argv else "cpu")
@@ -131,38 +131,39 @@ def answer(server: LlamaServer, seed: int) -> float:
     return float((seconds[1] - seconds[0]) / (passes[1] - passes[0]))
 
 
-def real(pair: tuple[Path, Path]) -> dict[int, float]:
+def real(servers: Mapping[int, LlamaServer], turn: int) -> dict[int, float]:
     """Seconds per pass; 0: without the draft. Servers answer in turns."""
-    sides = llamacpp.open(*map(str, pair), OPTIONS)
-    sides.close()
-    assert isinstance(sides, llamacpp.LlamaPair) and sides.real is not None
-    with ExitStack() as stack:
-        servers = {g: stack.enter_context(sides.real.server(g or None)) for g in (0, *LENGTHS)}
-        for server in servers.values():
-            answer(server, 0)
-        times = [{g: answer(server, i) for g, server in servers.items()} for i in range(ANSWERS)]
+    seeds = range(turn * ANSWERS, (turn + 1) * ANSWERS)
+    times = [{g: answer(server, seed) for g, server in servers.items()} for seed in seeds]
     return {g: median([one[g] for one in times]) for g in servers}
 
 
 def compare(pair: tuple[Path, Path]) -> dict[str, Any]:
-    before = expected(pair)
-    took = real(pair)
-    costs = merge([before, expected(pair)])
+    sides = llamacpp.open(*map(str, pair), OPTIONS)
+    sides.close()
+    assert isinstance(sides, llamacpp.LlamaPair) and sides.real is not None
+    costs, took = [], []
+    with ExitStack() as stack:
+        servers = {g: stack.enter_context(sides.real.server(g or None)) for g in (0, *LENGTHS)}
+        for server in servers.values():
+            answer(server, 0)
+        for turn in range(TURNS):
+            costs.append(expected(pair))
+            took.append(real(servers, turn))
     cells = {}
     for g in LENGTHS:
-        mine = costs.pass_step(g, g)
+        mine = [one.pass_step(g, g) for one in costs]
+        real_ones = [one[g] for one in took]
         cells[g] = {
-            "expected_ms": mine * 1e3,
-            "real_ms": took[g] * 1e3,
-            "off": mine / took[g] - 1,
-            "off_beside_plain": mine / costs.target_step / (took[g] / took[0]) - 1,
+            "expected_ms": [seconds * 1e3 for seconds in mine],
+            "real_ms": [seconds * 1e3 for seconds in real_ones],
+            "off": min(mine) / min(real_ones) - 1,
         }
     return {
-        "engine": costs.engine,
-        "version": costs.version,
-        "spread": before.spread,
-        "plain_ms": [costs.target_step * 1e3, took[0] * 1e3],
-        "draft_step_ms": costs.draft_step * 1e3,
+        "engine": costs[0].engine,
+        "version": costs[0].version,
+        "spread": [one.spread for one in costs],
+        "plain_ms": [[one.target_step * 1e3 for one in costs], [one[0] * 1e3 for one in took]],
         "cells": cells,
     }
 

@@ -110,11 +110,11 @@ def _held(comparison: Comparison) -> tuple[str, ...]:
 
 
 def in_version(engine: Engine, version: str, wanted: str | None = None) -> tuple[Method, ...]:
-    """The methods that this version has; wanted: only that one, in all its forms."""
+    """The methods that this version has, of those that were read; wanted: only that one's forms."""
     return tuple(
         method
         for method in engine.methods
-        if versions.covers(engine.order, version, method.since, method.until)
+        if versions.covers(engine.order, version, method.since or engine.oldest, method.until)
         and (wanted is None or method.id == wanted)
     )
 

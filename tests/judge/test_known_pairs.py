@@ -63,7 +63,7 @@ EXPECTED = [
     ("qwen2.5-72b", "qwen2.5-0.5b", "llama.cpp", "padded", "runs", "compatible"),
     ("qwen2.5-72b", "qwen2.5-0.5b", "llama.cpp@b4164", "padded", "runs", "compatible"),
     ("qwen2.5-72b", "qwen2.5-0.5b", "vllm", "padded", "refuses", "incompatible"),
-    ("qwen2.5-72b", "qwen2.5-0.5b", "vllm@0.6.4", "padded", "crashes", "incompatible"),
+    ("qwen2.5-72b", "qwen2.5-0.5b", "vllm@0.6.5", "padded", "crashes", "incompatible"),
     ("qwen2.5-72b", "qwen2.5-0.5b", "transformers", "padded", "refuses", "incompatible"),
     ("qwen2.5-72b", "qwen2.5-0.5b", "sglang", "padded", "refuses", "incompatible"),
     ("qwen2.5-72b", "qwen2.5-0.5b", "sglang@0.5.14", "padded", "runs", "degraded"),

@@ -110,6 +110,14 @@ def test_a_version_without_the_method_is_incompatible(run: Run, toy: None, tmp_p
     assert run("pair", *pair, "--engine", "toy@0.5", "--method", "second").code == 3
 
 
+def test_a_version_that_was_not_read_is_undecided(run: Run, toy: None, tmp_path: Path) -> None:
+    target = sides(tmp_path)[0]
+    assert run("pair", target, "--engine", "toy@1.0", "--method", "words").code == 0
+    ran = run("pair", target, "--engine", "toy@0.9", "--method", "words")
+    assert ran.code == 3
+    assert "older than what was read (1.0)" in ran.out
+
+
 def test_setup_speaks_of_the_deployment(run: Run, toy: None, tmp_path: Path) -> None:
     target, draft = sides(tmp_path)
     told = ("--context", "4096", "--sequences", "2", "--draft-tokens", "7")

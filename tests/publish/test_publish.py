@@ -152,7 +152,7 @@ ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
         "eagle3",
         {"model_type": "eagle", "architectures": ["LlamaForCausalLM"]},
         "eagle",
-        {"vllm": "0.5.5", "sglang": None},
+        {"vllm": "0.6.5", "sglang": None},
     ),
     # Configs of these kinds over the weights of others: no engine takes them.
     ("eagle3", {"speculators_model_type": "peagle"}, "peagle", {"vllm": None}),
