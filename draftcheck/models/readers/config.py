@@ -74,7 +74,8 @@ KEPT_QUANT_KEYS = (
     "moe_quant_format",
 )  # fmt: skip
 MOST_GROUPS = 100
-GROUP_NUMBERS = ("type", "num_bits", "group_size", "actorder")
+ACTIVATIONS = "input_activations"
+GROUP_NUMBERS = ("type", "dtype", "num_bits", "group_size", "actorder", "strategy")
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
@@ -278,12 +279,14 @@ def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
 
 
 def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
-    """What rules ask for; of the groups of compressed-tensors only the kinds of numbers."""
+    """What rules ask for; of the groups of layers only the kinds of numbers."""
     kept = {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
     groups = quant.get("config_groups")
+    if isinstance(whole := quant.get("global_quant_config"), dict):  # Quark's name for them
+        groups = {"all": {"weights": whole.get("weight"), ACTIVATIONS: whole.get("input_tensors")}}
     if isinstance(groups, dict):
         kept["config_groups"] = {
-            name: {part: _numbers(group.get(part)) for part in ("weights", "input_activations")}
+            name: {part: _numbers(group.get(part)) for part in ("weights", ACTIVATIONS)}
             for name, group in list(groups.items())[:MOST_GROUPS]
             if isinstance(group, dict)
         }
