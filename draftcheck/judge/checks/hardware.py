@@ -295,6 +295,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
                     schemes.add(str(weights.get("strategy") or ""))
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
         names = [*sorted(schemes), *named]
+        if quantization.get("weight_block_size"):
+            names.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
             names.append("without-marlin")
         exact = [f"{method}/{name}" for name in names if name]
