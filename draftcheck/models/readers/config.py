@@ -281,7 +281,9 @@ def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
 def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
     """What rules ask for; of the groups of layers only the kinds of numbers."""
     kept = {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
-    groups = quant.get("config_groups")
+    sparse, groups = quant.get("sparsity_config"), quant.get("config_groups")
+    if isinstance(sparse, dict) and sparse.get("targets"):
+        kept["sparsity"] = str(sparse.get("format"))
     if isinstance(whole := quant.get("global_quant_config"), dict):  # Quark's name for them
         groups = {"all": {"weights": whole.get("weight"), ACTIVATIONS: whole.get("input_tensors")}}
     if isinstance(groups, dict):
