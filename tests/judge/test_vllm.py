@@ -253,6 +253,12 @@ def groups(weights: str, bits: int, activations: dict[str, Any] | None = None) -
 
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
+BLOCKS = groups("float", 8, {"type": "float", "num_bits": 8})
+BLOCKS["config_groups"]["group_0"]["weights"]["strategy"] = "block"
+SPARSE = {"sparsity_config": {"format": "sparse-24-bitmask", "targets": ["Linear"]}}
+SCALES = {"weight_block_size": [128, 128]}
+FP8 = {"dtype": "fp8_e4m3", "is_dynamic": False}
+QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_tensors": FP8}}
 
 
 @pytest.mark.parametrize(
@@ -264,6 +270,11 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc
         ("vllm@0.15.1", "h200", {**GPTQ, "checkpoint_format": "marlin_24"}, "VLL018", "fail"),
         ("vllm@0.11.2", "t4", groups("int", 4), "VLL045", "fail"),
         ("vllm@0.12.0", "t4", groups("int", 4), "VLL045", "ok"),
+        ("vllm@0.15.1", "a100-80gb", BLOCKS, "VLL343", "fail"),
+        ("vllm@0.32.0", "h200", {**BLOCKS, **SPARSE}, "VLL342", "fail"),
+        ("vllm@0.8.5", "rtx-3090", {"quant_method": "fp8", **SCALES}, "VLL343", "fail"),
+        ("vllm@0.32.0", "a100-80gb", QUARK, "VLL344", "fail"),
+        ("vllm@0.32.0", "h200", QUARK, "VLL344", "ok"),
     ],
 )
 def test_what_config_json_says_of_the_quantisation_reaches_the_rule(

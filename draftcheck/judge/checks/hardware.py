@@ -284,15 +284,19 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
     for side, facts in pair.sides:
         quantization = facts.config.quantization or {}
         method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, mxfp4 …: weights and activations of compressed-tensors groups.
+        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled.
         groups = quantization.get("config_groups")
         schemes = set()
         for group in groups.values() if isinstance(groups, dict) else ():
             if isinstance(group, dict):
                 parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
                 schemes.add("-".join(filter(None, parts)))
+                if isinstance(weights := group.get("weights"), dict):
+                    schemes.add(str(weights.get("strategy") or ""))
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
         names = [*sorted(schemes), *named]
+        if quantization.get("weight_block_size"):
+            names.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
             names.append("without-marlin")
         exact = [f"{method}/{name}" for name in names if name]
@@ -305,7 +309,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
 def _scheme(part: object) -> str:
     if not isinstance(part, dict):
         return ""
-    name = f"{str(part.get('type') or 'int')[:8]}{str(part.get('num_bits') or '')[:4]}"
+    kind = str(part.get("type") or part.get("dtype") or "int")
+    name = f"{kind[:8]}{str(part.get('num_bits') or '')[:4]}"
     # The size of the groups tells MXFP4 (32) from NVFP4 (16).
     return "mxfp4" if name == "float4" and part.get("group_size") == 32 else name
 

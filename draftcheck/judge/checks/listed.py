@@ -389,7 +389,8 @@ def quantization_scheme_listed(
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
             if scheme and not is_listed(scheme, known, pair.setup):
-                since = f": from {known[scheme]}" if scheme in known else ""
+                window = known.get(scheme, "").replace(" ", ", before ")
+                since = f": from {window}" if window else ""
                 return fail(f"{side} {key} is {scheme[:80]}{since}")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 

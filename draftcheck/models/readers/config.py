@@ -71,10 +71,11 @@ TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = (
     "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
     "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "moe_quant_algo",
-    "moe_quant_format",
+    "moe_quant_format", "weight_block_size",
 )  # fmt: skip
 MOST_GROUPS = 100
-GROUP_NUMBERS = ("type", "num_bits", "group_size", "actorder")
+ACTIVATIONS = "input_activations"
+GROUP_NUMBERS = ("type", "dtype", "num_bits", "group_size", "actorder", "strategy")
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
@@ -278,12 +279,16 @@ def _positions(model_type: str | None, part: Mapping[str, Any]) -> str | None:
 
 
 def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
-    """What rules ask for; of the groups of compressed-tensors only the kinds of numbers."""
+    """What rules ask for; of the groups of layers only the kinds of numbers."""
     kept = {key: quant[key] for key in KEPT_QUANT_KEYS if key in quant}
-    groups = quant.get("config_groups")
+    sparse, groups = quant.get("sparsity_config"), quant.get("config_groups")
+    if isinstance(sparse, dict) and sparse.get("targets"):
+        kept["sparsity"] = str(sparse.get("format"))
+    if isinstance(whole := quant.get("global_quant_config"), dict):  # Quark's name for them
+        groups = {"all": {"weights": whole.get("weight"), ACTIVATIONS: whole.get("input_tensors")}}
     if isinstance(groups, dict):
         kept["config_groups"] = {
-            name: {part: _numbers(group.get(part)) for part in ("weights", "input_activations")}
+            name: {part: _numbers(group.get(part)) for part in ("weights", ACTIVATIONS)}
             for name, group in list(groups.items())[:MOST_GROUPS]
             if isinstance(group, dict)
         }
