@@ -56,6 +56,8 @@ NO_TYPE = "model_type was not read"
 BLOCK_UNREAD = "the block size of the head was not read"
 UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
 """Types of tensors that a checkpoint without quantisation has."""
+PLAIN = (None, "auto", "half", "float16", "bfloat16")
+"""Types that every part of an engine computes in."""
 LEAST_PADDED = 0.9
 """A smaller part of a vocabulary lacks more than padding."""
 USUAL_LAYERS = 3
@@ -119,7 +121,13 @@ def head_kind_in(
 
 
 def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
-    """Unknown on an older GPU, or one without CUDA, where the engine may take other code."""
+    """Unknown on an older GPU, or one without CUDA, where the engine may take other code.
+
+    It may do so for a KV cache or weights of a type of their own too.
+    """
+    asked = next((name for name in (setup.kv_dtype, setup.dtype) if name not in PLAIN), None)
+    if floor and asked:
+        return unknown(f"{words}; with {asked} other code may be taken")
     given, devices = capability(setup), setup.machine.devices if setup.machine else ()
     if given is None and setup.gpu is not None:
         # Of a mere amount of memory nothing else is known.
@@ -803,9 +811,10 @@ def omni_draft(
     last = needed(target.layers, "the target's number of layers was not read")
     ids = needed(target.vocab_size, VOCABULARIES_UNREAD)
     own, layers, mask = needed(head.vocab, VOCABULARIES_UNREAD), head.aux_layers, head.mask_token_id
-    rising = layers is not None and list(layers) == sorted({n for n in layers if 0 <= n < last})
-    # The speculators format takes a missing sample_from_anchor for false, the other for true.
-    anchors = (True,) if head.form == "speculators" else (True, None)
+    # The speculators format counts layers from 1, and takes no sample_from_anchor for false.
+    first, anchors = (1, (True,)) if head.form == "speculators" else (0, (True, None))
+    inside = {n for n in layers or () if 0 <= n - first < last}
+    rising = list(layers or ()) == sorted(inside)
     sound = {
         "block_size": (head.block_size or 0) > 0,
         "target_layer_ids": bool(layers) and rising,
