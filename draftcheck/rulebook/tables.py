@@ -46,7 +46,6 @@ class ArchitectureKinds(RuleRow, frozen=True):
     projectors: Names
     heads: Names
     rope_over_whole_head: Names
-    embedding_optional: Names
     output_of_another_width: Names
 
 
@@ -127,6 +126,10 @@ class LlamaArchitectures(KnownNames, frozen=True):
     nextn: FirstBuilds
     feeds: LayerFeeds
     types: TensorTypes
+    embedding_optional: NamesByBuild
+    """Architectures whose files may lack token_embd.weight, by the first build that takes that."""
+    output_optional: NamesByBuild
+    """The same of output.weight, where older builds ask for it."""
 
 
 class WrittenMtp(RuleRow, frozen=True):
@@ -179,6 +182,8 @@ class LlamaConversion(RuleRow, frozen=True):
     """Tokenizer models whose ids must all lie below vocab_size."""
     drops_pieces: Text
     """First build that leaves out the pieces of a SentencePiece file beyond it."""
+    copies_output: Names
+    """Architectures whose tied models were written with an output.weight while it was asked for."""
     drops_pieces_of: Names
     """Classes whose SentencePiece file is read in this way."""
 

@@ -19,6 +19,10 @@ def load(facts: ModelFacts, build: Build) -> View:
             name = converted_architecture(facts, build)
             if name is not None:
                 _known(name, f"the converter writes architecture {name!r}", build)
+                copied = name in build.conversion.copies_output
+                held = "lm_head.weight" in (facts.weights.tensors or ())
+                if facts.config.tied and not copied and not held:
+                    _tied(name, build)
             return from_conversion(facts, build)
         _file(facts, gguf, build)
         _architecture(facts, gguf.keys, build)
@@ -66,6 +70,12 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
 def _known(name: str, words: str, build: Build) -> None:
     if not build.knows(name, build.architectures, "architecture"):
         build.fail("unknown-architecture", words)
+
+
+def _tied(name: str, build: Build) -> None:
+    """Without an output of its own: older builds ask some architectures for it."""
+    if build.before(name, build.architectures.output_optional):
+        build.fail("missing-tensor", "tensor output.weight is missing")
 
 
 def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
@@ -127,7 +137,9 @@ def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
         if isinstance(stored, int) and stored != rows:
             build.fail("embedding-rows", f"{arch}.vocab_size is {stored:,} for {rows:,} tokens")
     name, kinds = build.string(keys, "general.architecture"), build.architectures.kinds
-    if "token_embd.weight" not in tensors and name not in kinds.embedding_optional:
+    optional = build.architectures.embedding_optional
+    lent = any(name in names and build.has(since) for since, names in optional.items())
+    if "token_embd.weight" not in tensors and not lent:
         build.fail("no-weights", "tensor token_embd.weight is missing")
     other = name in kinds.output_of_another_width
     for name in ("token_embd.weight",) if other else ("token_embd.weight", "output.weight"):
@@ -140,6 +152,8 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """No tensor is foreign; those of each layer are there, where the architecture has a list."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
+    if facts.role == "full" and tensors is not None and "output.weight" not in tensors:
+        _tied(facts.config.model_type or "", build)
     for name in tensors or ():
         if name.startswith(build.architectures.foreign):
             build.fail("extra-tensor", f"no architecture has a tensor {name!r}")
