@@ -165,6 +165,12 @@ class AttentionAlone(RuleRow, frozen=True):
     experts: Text
 
 
+class QuantisedFolders(FirstBuilds, frozen=True):
+    """Ways of quantising by the first build whose converter reads the weights."""
+
+    never: Names
+
+
 class LlamaConversion(RuleRow, frozen=True):
     """llamacpp-conversion.toml."""
 
@@ -176,6 +182,7 @@ class LlamaConversion(RuleRow, frozen=True):
     attention_alone: Mapping[str, AttentionAlone]
     text_types: Mapping[str, str]
     """Architectures that a class writes for one model_type of its text part only."""
+    quantised: QuantisedFolders
     heads: Mapping[str, BuildByName]
     mtp: WrittenMtp
     asserts_size: Names

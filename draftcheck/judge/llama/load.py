@@ -6,7 +6,7 @@ import re
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_architecture
 from draftcheck.judge.llama.vocab import TOKENS, LlamaVocab, derive, from_conversion
-from draftcheck.values.facts import GgufFacts, ModelFacts
+from draftcheck.values.facts import ConfigFacts, GgufFacts, ModelFacts
 
 View = LlamaVocab | LoadFailure | NotTold
 
@@ -17,6 +17,7 @@ def load(facts: ModelFacts, build: Build) -> View:
         gguf = facts.gguf
         if gguf is None:
             name = converted_architecture(facts, build)
+            _plain(facts.config, build)
             if name is not None:
                 _known(name, f"the converter writes architecture {name!r}", build)
                 copied = name in build.conversion.copies_output
@@ -65,6 +66,14 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     if gguf.part_fault is not None:
         build.fail("part-number", gguf.part_fault)
     build.value(gguf.keys, "general.file_type", "uint32")
+
+
+def _plain(config: ConfigFacts, build: Build) -> None:
+    """The converter reads the weights, however they are quantised."""
+    quant, table = config.quantization or {}, build.conversion.quantised
+    method = str(quant.get("quant_method") or ("mlx" if "bits" in quant else ""))
+    if method in table.never or build.before(method, table.since):
+        build.fail("not-convertible", f"this build's converter does not read {method} weights")
 
 
 def _known(name: str, words: str, build: Build) -> None:
