@@ -128,8 +128,8 @@ class LlamaArchitectures(KnownNames, frozen=True):
     types: TensorTypes
     embedding_optional: NamesByBuild
     """Architectures whose files may lack token_embd.weight, by the first build that takes that."""
-    output_optional: NamesByBuild
-    """The same of output.weight, where older builds ask for it."""
+    asked_until: NamesByBuild
+    """Architectures with a tensor each, by the first build that loads them without it."""
 
 
 class WrittenMtp(RuleRow, frozen=True):

@@ -23,7 +23,7 @@ def load(facts: ModelFacts, build: Build) -> View:
                 copied = name in build.conversion.copies_output
                 held = "lm_head.weight" in (facts.weights.tensors or ())
                 if facts.config.tied and not copied and not held:
-                    _tied(name, build)
+                    _asked(name, "output.weight", build)
             return from_conversion(facts, build)
         _file(facts, gguf, build)
         _architecture(facts, gguf.keys, build)
@@ -81,10 +81,10 @@ def _known(name: str, words: str, build: Build) -> None:
         build.fail("unknown-architecture", words)
 
 
-def _tied(name: str, build: Build) -> None:
-    """Without an output of its own: older builds ask some architectures for it."""
-    if build.before(name, build.architectures.output_optional):
-        build.fail("missing-tensor", "tensor output.weight is missing")
+def _asked(name: str, tensor: str, build: Build) -> None:
+    """Older builds ask an architecture for a tensor that is not there."""
+    if build.before(f"{name} {tensor}", build.architectures.asked_until):
+        build.fail("missing-tensor", f"tensor {tensor} is missing")
 
 
 def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
@@ -161,8 +161,10 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """No tensor is foreign; those of each layer are there, where the architecture has a list."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
-    if facts.role == "full" and tensors is not None and "output.weight" not in tensors:
-        _tied(facts.config.model_type or "", build)
+    for rows in build.architectures.asked_until.values() if tensors else ():
+        for name, tensor in map(str.split, rows):
+            if name == facts.config.model_type and tensor not in (tensors or ()):
+                _asked(name, tensor, build)
     for name in tensors or ():
         if name.startswith(build.architectures.foreign):
             build.fail("extra-tensor", f"no architecture has a tensor {name!r}")
