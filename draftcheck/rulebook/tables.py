@@ -46,7 +46,6 @@ class ArchitectureKinds(RuleRow, frozen=True):
     projectors: Names
     heads: Names
     rope_over_whole_head: Names
-    embedding_optional: Names
     output_of_another_width: Names
 
 
@@ -127,6 +126,10 @@ class LlamaArchitectures(KnownNames, frozen=True):
     nextn: FirstBuilds
     feeds: LayerFeeds
     types: TensorTypes
+    embedding_optional: NamesByBuild
+    """Architectures whose files may lack token_embd.weight, by the first build that takes that."""
+    asked_until: NamesByBuild
+    """Architectures with a tensor each, by the first build that loads them without it."""
 
 
 class WrittenMtp(RuleRow, frozen=True):
@@ -162,6 +165,12 @@ class AttentionAlone(RuleRow, frozen=True):
     experts: Text
 
 
+class QuantisedFolders(FirstBuilds, frozen=True):
+    """Ways of quantising by the first build whose converter reads the weights."""
+
+    never: Names
+
+
 class LlamaConversion(RuleRow, frozen=True):
     """llamacpp-conversion.toml."""
 
@@ -173,12 +182,15 @@ class LlamaConversion(RuleRow, frozen=True):
     attention_alone: Mapping[str, AttentionAlone]
     text_types: Mapping[str, str]
     """Architectures that a class writes for one model_type of its text part only."""
+    quantised: QuantisedFolders
     heads: Mapping[str, BuildByName]
     mtp: WrittenMtp
     asserts_size: Names
     """Tokenizer models whose ids must all lie below vocab_size."""
     drops_pieces: Text
     """First build that leaves out the pieces of a SentencePiece file beyond it."""
+    copies_output: Names
+    """Architectures whose tied models were written with an output.weight while it was asked for."""
     drops_pieces_of: Names
     """Classes whose SentencePiece file is read in this way."""
 

@@ -6,7 +6,7 @@ import re
 
 from draftcheck.judge.llama.build import Build, Keys, LoadFailure, NotTold, converted_architecture
 from draftcheck.judge.llama.vocab import TOKENS, LlamaVocab, derive, from_conversion
-from draftcheck.values.facts import GgufFacts, ModelFacts
+from draftcheck.values.facts import ConfigFacts, GgufFacts, ModelFacts
 
 View = LlamaVocab | LoadFailure | NotTold
 
@@ -17,8 +17,13 @@ def load(facts: ModelFacts, build: Build) -> View:
         gguf = facts.gguf
         if gguf is None:
             name = converted_architecture(facts, build)
+            _plain(facts.config, build)
             if name is not None:
                 _known(name, f"the converter writes architecture {name!r}", build)
+                copied = name in build.conversion.copies_output
+                held = "lm_head.weight" in (facts.weights.tensors or ())
+                if facts.config.tied and not copied and not held:
+                    _asked(name, "output.weight", build)
             return from_conversion(facts, build)
         _file(facts, gguf, build)
         _architecture(facts, gguf.keys, build)
@@ -63,9 +68,23 @@ def _file(facts: ModelFacts, gguf: GgufFacts, build: Build) -> None:
     build.value(gguf.keys, "general.file_type", "uint32")
 
 
+def _plain(config: ConfigFacts, build: Build) -> None:
+    """The converter reads the weights, however they are quantised."""
+    quant, table = config.quantization or {}, build.conversion.quantised
+    method = str(quant.get("quant_method") or ("mlx" if "bits" in quant else ""))
+    if method in table.never or build.before(method, table.since):
+        build.fail("not-convertible", f"this build's converter does not read {method} weights")
+
+
 def _known(name: str, words: str, build: Build) -> None:
     if not build.knows(name, build.architectures, "architecture"):
         build.fail("unknown-architecture", words)
+
+
+def _asked(name: str, tensor: str, build: Build) -> None:
+    """Older builds ask an architecture for a tensor that is not there."""
+    if build.before(f"{name} {tensor}", build.architectures.asked_until):
+        build.fail("missing-tensor", f"tensor {tensor} is missing")
 
 
 def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
@@ -127,7 +146,9 @@ def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
         if isinstance(stored, int) and stored != rows:
             build.fail("embedding-rows", f"{arch}.vocab_size is {stored:,} for {rows:,} tokens")
     name, kinds = build.string(keys, "general.architecture"), build.architectures.kinds
-    if "token_embd.weight" not in tensors and name not in kinds.embedding_optional:
+    optional = build.architectures.embedding_optional
+    lent = any(name in names and build.has(since) for since, names in optional.items())
+    if "token_embd.weight" not in tensors and not lent:
         build.fail("no-weights", "tensor token_embd.weight is missing")
     other = name in kinds.output_of_another_width
     for name in ("token_embd.weight",) if other else ("token_embd.weight", "output.weight"):
@@ -140,6 +161,10 @@ def _tensors(facts: ModelFacts, keys: Keys, build: Build) -> None:
     """No tensor is foreign; those of each layer are there, where the architecture has a list."""
     table = build.architectures.tensors.get(facts.config.model_type or "")
     tensors = facts.weights.tensors
+    for rows in build.architectures.asked_until.values() if tensors else ():
+        for name, tensor in map(str.split, rows):
+            if name == facts.config.model_type and tensor not in (tensors or ()):
+                _asked(name, tensor, build)
     for name in tensors or ():
         if name.startswith(build.architectures.foreign):
             build.fail("extra-tensor", f"no architecture has a tensor {name!r}")
