@@ -356,13 +356,27 @@ def _source_is_there(pair: JudgedPair, *, source: str, beside: str) -> CheckOutc
     return ok(f"{source} is there") if there else fail(f"the head has no {source}")
 
 
-def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) -> CheckOutcome:
-    """Fail when a GGUF head of these kinds has a tensor that this build does not ask for."""
+def llama_head_surplus(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    names: list[str],
+    unless: str = "",
+    unread: str | None = None,
+) -> CheckOutcome:
+    """Fail when a GGUF head of these kinds has a tensor that this build does not ask for.
+
+    unless: not those that have this tensor too; unread: from this build on nobody read whether
+    they are asked for.
+    """
     draft, tensors = pair.drafter, pair.drafter.weights.tensors
     if draft.gguf is None or draft.role not in kinds or tensors is None:
         return not_applicable("no list of the tensors of such a GGUF file")
-    found = [name for name in names if name in tensors]
-    return fail(f"the head has {found[0]}") if found else ok(f"the head has no {names[0]}")
+    found = [name for name in names if name in tensors and unless not in tensors]
+    if not found:
+        return ok(f"the head has no {names[0]}")
+    known = unread is None or not Build(pair.setup).has(unread)
+    return fail(f"the head has {found[0]}") if known else unknown(f"the head has {found[0]}")
 
 
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
@@ -482,10 +496,15 @@ def llama_mask_named(pair: JudgedPair) -> CheckOutcome:
     return ok("the mask token is named") if named else fail("no tokenizer.ggml.mask_token_id")
 
 
-def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
-    """Fail when this build's graph of the target hands out no layer inputs."""
+def llama_feeds_heads(pair: JudgedPair, *, unread: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when this build's graph of the target hands out no layer inputs.
+
+    unread: what these architectures do in these builds was not found out.
+    """
     _reaches_the_head(pair)
     name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
+    if is_listed(name, unread or {}, pair.setup):
+        return unknown(f"target architecture {name}")
     return _listed(name, "feeds", f"target architecture {name}", pair.setup)
 
 
@@ -582,7 +601,7 @@ def _numbers(values: tuple[int, ...]) -> str:
 
 
 def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the target has ids that a GGUF head has no token for."""
+    """Fail when the target has ids, not mere padding, that a GGUF head has no token for."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
     _reaches_the_head(pair)
@@ -590,11 +609,17 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     known = needed(heads.head_of(pair).vocab, unread)
     target = needed(pair.target.config.vocab_size, unread)
     words = f"the head knows {known:,} tokens, the target {target:,}"
+    length = pair.target.tokenizer.length
+    if known < target and length is not None and length <= known:
+        return ok(f"{words}; what lies beyond is padding")
     return fail(words) if known < target else ok(words)
 
 
-def llama_head_exceeds(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head can draft ids, not mere padding, that the target has no token for."""
+def llama_head_exceeds(pair: JudgedPair, *, borrows: bool | None = None) -> CheckOutcome:
+    """Fail when the head can draft ids, not mere padding, that the target has no token for.
+
+    borrows: only heads that look their drafts up in the target's embedding, or only the others.
+    """
     draft = pair.drafter
     _reaches_the_head(pair)
     head, unread = heads.head_of(pair), "number of tokens of the target or of the head was not read"
@@ -603,16 +628,21 @@ def llama_head_exceeds(pair: JudgedPair) -> CheckOutcome:
     words = f"the head knows {known:,} tokens, the target {target:,}"
     if known <= target:
         return ok(words)
+    made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
+    looks_up, tensors = architecture(draft, pair.setup) in made_for, ""
     if draft.role == "eagle3":
         tensors = f"{words}; tensors of the head were not read"
         if not needed(head.lm_head, tensors):
             return ok(f"{words}; its output is the target's")
-        if needed(head.d2t, tensors):
-            if draft.gguf is None:
-                return ok(f"{words}; the converter only takes a d2t to ids of the target")
-            return unknown(f"{words}; where its d2t leads was not read")
-        if head.lm_head_rows not in (None, known):
-            return not_applicable(f"{words}; its output has {head.lm_head_rows:,} rows")
+        looks_up = not needed(head.embed_tokens, tensors)
+    if borrows is not None and borrows is not looks_up:
+        return not_applicable(f"{words}; another rule speaks of such a head")
+    if tensors and needed(head.d2t, tensors):
+        if draft.gguf is None:
+            return ok(f"{words}; the converter only takes a d2t to ids of the target")
+        return unknown(f"{words}; where its d2t leads was not read")
+    if tensors and head.lm_head_rows not in (None, known):
+        return not_applicable(f"{words}; its output has {head.lm_head_rows:,} rows")
     length = draft.tokenizer.length
     if length is None and target >= known * heads.LEAST_PADDED:
         return unknown(f"{words}; whether only padding lies beyond was not read")
