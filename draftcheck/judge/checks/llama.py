@@ -176,21 +176,24 @@ def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
 
 
 def llama_draft_covers(
-    pair: JudgedPair, *, max_gap: int, first_id: int = 0, ids_always: bool = False
+    pair: JudgedPair, *, max_gap: int, first_id: int = 0, ids_until: str = "", of: str = "target"
 ) -> CheckOutcome:
-    """Fail when the target has tokens, not mere padding, that the draft has no id for.
+    """Fail when that side has tokens, not mere padding, that the other has no id for.
 
-    max_gap: where the numbers differ by more, the draft is dropped before. first_id, ids_always:
-    where another test of the vocabularies fails too, drafts are translated through text.
+    max_gap: where the numbers differ by more, the draft is dropped before. first_id, ids_until:
+    where another test of the vocabularies fails too, drafts are translated through text or not
+    used; up to that build ids count with the flag off.
     """
     ours, theirs = _loaded(pair)
-    if first_id and _vocabularies_differ(pair, max_gap, first_id, ids_always):
-        return ok("the vocabularies differ otherwise: drafts go through text")
-    if ours.n - theirs.n > max_gap:
+    always = bool(ids_until) and not Build(pair.setup).has(ids_until)
+    if first_id and _vocabularies_differ(pair, max_gap, first_id, always):
+        return ok("the vocabularies differ otherwise: no draft is used as it is")
+    other, known = ("draft", theirs.n) if of == "target" else ("target", ours.n)
+    if abs(ours.n - theirs.n) > max_gap:
         return not_applicable("the numbers of tokens differ by too much")
-    length = needed(pair.target.tokenizer.length, "the target's tokens were not read")
-    words = f"the target's tokens go up to id {length - 1:,}, the draft has {theirs.n:,}"
-    return fail(words) if length > theirs.n else ok(words)
+    length = needed(pair.model(of).tokenizer.length, f"the {of}'s tokens were not read")
+    words = f"the {of}'s tokens go up to id {length - 1:,}, the {other} has {known:,}"
+    return fail(words) if length > known else ok(words)
 
 
 def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
