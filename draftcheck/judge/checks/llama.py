@@ -525,24 +525,26 @@ def llama_mistaken_head(
     *,
     kinds: list[str],
     layers: int = 0,
-    from_anchor: bool = False,
+    from_anchor: bool | None = None,
     unless: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft is of one of these kinds (and names so many layers).
 
-    from_anchor: only heads that predict the next token at the last known one; unless: not those
-    of these classes, or with these keys in their GGUF file.
+    from_anchor: only heads that predict the next token at the last known one, or only the others;
+    unless: not those of these classes, or with these keys in their GGUF file.
     """
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
     marks = {*keys, *(pair.drafter.config.architectures or ())}
     if role not in kinds or marks & set(unless or ()):
         return ok(f"the draft is: {role}")
-    if from_anchor:
+    if from_anchor is not None:
         stated = keys.get("dflash.sample_from_anchor", ("", None))[1]
         inner = head is not None and head.block_drafts != head.block_size
-        if not (not inner if stated is None else stated):
-            return ok(f"the draft is: {role}, and does not sample from its anchor")
+        samples = not inner if stated is None else bool(stated)
+        if samples is not from_anchor:
+            how = "samples" if samples else "does not sample"
+            return ok(f"the draft is: {role}, and {how} from its anchor")
     if layers and (head is None or head.aux_count is None):
         return unknown("the head's layers were not read")
     same = not layers or (head is not None and head.aux_count == layers)
