@@ -176,21 +176,24 @@ def llama_size_gap(pair: JudgedPair, *, max_gap: int) -> CheckOutcome:
 
 
 def llama_draft_covers(
-    pair: JudgedPair, *, max_gap: int, first_id: int = 0, ids_always: bool = False
+    pair: JudgedPair, *, max_gap: int, first_id: int = 0, ids_until: str = "", of: str = "target"
 ) -> CheckOutcome:
-    """Fail when the target has tokens, not mere padding, that the draft has no id for.
+    """Fail when that side has tokens, not mere padding, that the other has no id for.
 
-    max_gap: where the numbers differ by more, the draft is dropped before. first_id, ids_always:
-    where another test of the vocabularies fails too, drafts are translated through text.
+    max_gap: where the numbers differ by more, the draft is dropped before. first_id, ids_until:
+    where another test of the vocabularies fails too, drafts are translated through text or not
+    used; up to that build ids count with the flag off.
     """
     ours, theirs = _loaded(pair)
-    if first_id and _vocabularies_differ(pair, max_gap, first_id, ids_always):
-        return ok("the vocabularies differ otherwise: drafts go through text")
-    if ours.n - theirs.n > max_gap:
+    always = bool(ids_until) and not Build(pair.setup).has(ids_until)
+    if first_id and _vocabularies_differ(pair, max_gap, first_id, always):
+        return ok("the vocabularies differ otherwise: no draft is used as it is")
+    other, known = ("draft", theirs.n) if of == "target" else ("target", ours.n)
+    if abs(ours.n - theirs.n) > max_gap:
         return not_applicable("the numbers of tokens differ by too much")
-    length = needed(pair.target.tokenizer.length, "the target's tokens were not read")
-    words = f"the target's tokens go up to id {length - 1:,}, the draft has {theirs.n:,}"
-    return fail(words) if length > theirs.n else ok(words)
+    length = needed(pair.model(of).tokenizer.length, f"the {of}'s tokens were not read")
+    words = f"the {of}'s tokens go up to id {length - 1:,}, the {other} has {known:,}"
+    return fail(words) if length > known else ok(words)
 
 
 def llama_token_text(pair: JudgedPair, *, first_id: int) -> CheckOutcome:
@@ -356,13 +359,27 @@ def _source_is_there(pair: JudgedPair, *, source: str, beside: str) -> CheckOutc
     return ok(f"{source} is there") if there else fail(f"the head has no {source}")
 
 
-def llama_head_surplus(pair: JudgedPair, *, kinds: list[str], names: list[str]) -> CheckOutcome:
-    """Fail when a GGUF head of these kinds has a tensor that this build does not ask for."""
+def llama_head_surplus(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    names: list[str],
+    unless: str = "",
+    unread: str | None = None,
+) -> CheckOutcome:
+    """Fail when a GGUF head of these kinds has a tensor that this build does not ask for.
+
+    unless: not those that have this tensor too; unread: from this build on nobody read whether
+    they are asked for.
+    """
     draft, tensors = pair.drafter, pair.drafter.weights.tensors
     if draft.gguf is None or draft.role not in kinds or tensors is None:
         return not_applicable("no list of the tensors of such a GGUF file")
-    found = [name for name in names if name in tensors]
-    return fail(f"the head has {found[0]}") if found else ok(f"the head has no {names[0]}")
+    found = [name for name in names if name in tensors and unless not in tensors]
+    if not found:
+        return ok(f"the head has no {names[0]}")
+    known = unread is None or not Build(pair.setup).has(unread)
+    return fail(f"the head has {found[0]}") if known else unknown(f"the head has {found[0]}")
 
 
 def llama_head_fc(pair: JudgedPair, *, own: bool = False) -> CheckOutcome:
@@ -482,10 +499,15 @@ def llama_mask_named(pair: JudgedPair) -> CheckOutcome:
     return ok("the mask token is named") if named else fail("no tokenizer.ggml.mask_token_id")
 
 
-def llama_feeds_heads(pair: JudgedPair) -> CheckOutcome:
-    """Fail when this build's graph of the target hands out no layer inputs."""
+def llama_feeds_heads(pair: JudgedPair, *, unread: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when this build's graph of the target hands out no layer inputs.
+
+    unread: what these architectures do in these builds was not found out.
+    """
     _reaches_the_head(pair)
     name = needed(architecture(pair.target, pair.setup), "the target's architecture was not read")
+    if is_listed(name, unread or {}, pair.setup):
+        return unknown(f"target architecture {name}")
     return _listed(name, "feeds", f"target architecture {name}", pair.setup)
 
 
@@ -503,24 +525,26 @@ def llama_mistaken_head(
     *,
     kinds: list[str],
     layers: int = 0,
-    from_anchor: bool = False,
+    from_anchor: bool | None = None,
     unless: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft is of one of these kinds (and names so many layers).
 
-    from_anchor: only heads that predict the next token at the last known one; unless: not those
-    of these classes, or with these keys in their GGUF file.
+    from_anchor: only heads that predict the next token at the last known one, or only the others;
+    unless: not those of these classes, or with these keys in their GGUF file.
     """
     role, head = needed(pair.drafter.role, UNTOLD), _written(pair).drafter.head
     keys = pair.drafter.gguf.keys if pair.drafter.gguf is not None else {}
     marks = {*keys, *(pair.drafter.config.architectures or ())}
     if role not in kinds or marks & set(unless or ()):
         return ok(f"the draft is: {role}")
-    if from_anchor:
+    if from_anchor is not None:
         stated = keys.get("dflash.sample_from_anchor", ("", None))[1]
         inner = head is not None and head.block_drafts != head.block_size
-        if not (not inner if stated is None else stated):
-            return ok(f"the draft is: {role}, and does not sample from its anchor")
+        samples = not inner if stated is None else bool(stated)
+        if samples is not from_anchor:
+            how = "samples" if samples else "does not sample"
+            return ok(f"the draft is: {role}, and {how} from its anchor")
     if layers and (head is None or head.aux_count is None):
         return unknown("the head's layers were not read")
     same = not layers or (head is not None and head.aux_count == layers)
@@ -582,7 +606,7 @@ def _numbers(values: tuple[int, ...]) -> str:
 
 
 def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the target has ids that a GGUF head has no token for."""
+    """Fail when the target has ids, not mere padding, that a GGUF head has no token for."""
     if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
         return not_applicable("the converter writes the target's own tokens")
     _reaches_the_head(pair)
@@ -590,11 +614,17 @@ def llama_head_covers(pair: JudgedPair) -> CheckOutcome:
     known = needed(heads.head_of(pair).vocab, unread)
     target = needed(pair.target.config.vocab_size, unread)
     words = f"the head knows {known:,} tokens, the target {target:,}"
+    length = pair.target.tokenizer.length
+    if known < target and length is not None and length <= known:
+        return ok(f"{words}; what lies beyond is padding")
     return fail(words) if known < target else ok(words)
 
 
-def llama_head_exceeds(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the head can draft ids, not mere padding, that the target has no token for."""
+def llama_head_exceeds(pair: JudgedPair, *, borrows: bool | None = None) -> CheckOutcome:
+    """Fail when the head can draft ids, not mere padding, that the target has no token for.
+
+    borrows: only heads that look their drafts up in the target's embedding, or only the others.
+    """
     draft = pair.drafter
     _reaches_the_head(pair)
     head, unread = heads.head_of(pair), "number of tokens of the target or of the head was not read"
@@ -603,16 +633,21 @@ def llama_head_exceeds(pair: JudgedPair) -> CheckOutcome:
     words = f"the head knows {known:,} tokens, the target {target:,}"
     if known <= target:
         return ok(words)
+    made_for = pair.setup.tables["llamacpp-architectures"].mtp.made_for
+    looks_up, tensors = architecture(draft, pair.setup) in made_for, ""
     if draft.role == "eagle3":
         tensors = f"{words}; tensors of the head were not read"
         if not needed(head.lm_head, tensors):
             return ok(f"{words}; its output is the target's")
-        if needed(head.d2t, tensors):
-            if draft.gguf is None:
-                return ok(f"{words}; the converter only takes a d2t to ids of the target")
-            return unknown(f"{words}; where its d2t leads was not read")
-        if head.lm_head_rows not in (None, known):
-            return not_applicable(f"{words}; its output has {head.lm_head_rows:,} rows")
+        looks_up = not needed(head.embed_tokens, tensors)
+    if borrows is not None and borrows is not looks_up:
+        return not_applicable(f"{words}; another rule speaks of such a head")
+    if tensors and needed(head.d2t, tensors):
+        if draft.gguf is None:
+            return ok(f"{words}; the converter only takes a d2t to ids of the target")
+        return unknown(f"{words}; where its d2t leads was not read")
+    if tensors and head.lm_head_rows not in (None, known):
+        return not_applicable(f"{words}; its output has {head.lm_head_rows:,} rows")
     length = draft.tokenizer.length
     if length is None and target >= known * heads.LEAST_PADDED:
         return unknown(f"{words}; whether only padding lies beyond was not read")
