@@ -11,7 +11,8 @@ Each engine is a process of its own: starts take most of the time, so --together
 are timed in turns, round by round, each alone: a slow minute of the machine then falls on all of
 them. quiet_ms and slow_ms are those of the fastest and the slowest round (of lines before
 2026-11-17T12: what a fifth of the passes stay below, and exceed). own_s: what a trial in vLLM would
-measure. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
+measure, at the same moments. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of
+it. Needs vllm.
 """
 
 from __future__ import annotations
@@ -240,8 +241,9 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
     own.context = CONTEXT
 
-    def trial() -> pass_times.Loads:
-        return pass_times.time_engine(own, str(folder / target), llm, LOADS, rounds=3)
+    def trial(sequences: int) -> list[float]:
+        timed = pass_times.time_engine(own, str(folder / target), llm, [sequences], rounds=1)
+        return timed[sequences]
 
     loads: dict[int, dict[str, list[Any]]] = {
         n: {"blocks_ms": [], "launch_us": [], "python_us": [], "own_s": []} for n in LOADS
@@ -254,11 +256,9 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
             cores = calm_cores()
             loads[sequences]["launch_us"].append(launch_us())
             loads[sequences]["blocks_ms"].append(run(sequences))
+            if length in (pass_times.PLAIN, *pass_times.LENGTHS):
+                loads[sequences]["own_s"] += trial(sequences)
             loads[sequences]["python_us"].append(core_speeds(cores))
-        if length in (pass_times.PLAIN, *pass_times.LENGTHS):
-            calm_cores()
-            for sequences, seconds in trial().items():
-                loads[sequences]["own_s"] += seconds
         print(READY, flush=True)
     result["own_s"] = {n: load.pop("own_s") for n, load in loads.items()}
     for sequences, load in loads.items():

@@ -1,32 +1,37 @@
 """What passes take in vLLM itself: plain ones, and with drafts of a few lengths, by load.
 
-An engine's start takes a minute or more, so one plain engine and two that draft have to do; between
-and beyond their lengths a pass follows the model of this engine, moved to what was timed, or a line
-where there is none. Prompts of one load are equal: greedy sequences then
-stay in step, and every pass has all of them.
+An engine's start takes a minute or more, so one plain engine and four that draft have to do;
+between and beyond their lengths a pass follows the model of this engine, moved to what was timed,
+or a line where there is none. Prompts of one load are equal: greedy sequences then stay in step,
+and every pass has all of them.
 
 Where no graph holds the drafts a pass is as long as the CPU takes to launch it, and machines that
 others share are at half their speed for seconds at a time: of many short rounds the fastest
-counts, and how far the others lie from it is said.
+counts, of a round its middle, and how far the others lie from it is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from msgspec import structs
+from numpy import interp
 
 from draftcheck.trial.backends.vllm.engines import VllmEngines
 from draftcheck.trial.speedup import LONGEST, Costs, spread
 
 PLAIN = 0
-LENGTHS = (2, 8)
+LENGTHS = (1, 2, 4, 8)
 PROMPT, TOKENS = 256, 48
 """Of a prompt and of an answer."""
 SKIPPED = 2
 """Passes at the start of an answer that are not counted."""
+BLOCK = 8
+"""Passes that are timed together."""
 ROUNDS = 12
 
 Loads = dict[int, list[float]]
@@ -48,8 +53,15 @@ def time_engine(
         for sequences in loads:
             ends = engines.pass_ends(ref, engine, [prompt] * sequences, settings)[SKIPPED:]
             if turn and len(ends) > 1:  # first come kernels that are made at their first use
-                found[sequences].append((ends[-1] - ends[0]) / (len(ends) - 1))
+                found[sequences].append(_a_pass(ends))
     return found
+
+
+def _a_pass(ends: Sequence[float]) -> float:
+    """Seconds: the median of blocks, or of all passes where there are few."""
+    size = min(BLOCK, len(ends) - 1)
+    blocks = [(after - before) / size for before, after in pairwise(ends[::size])]
+    return median(blocks)
 
 
 def costs(
@@ -78,21 +90,15 @@ def _made_up(passes: Mapping[int, float], shape: Callable[[int], float] | None) 
     A check is at least as long as a plain step: what a longer draft takes beyond that is checking
     more tokens, as with many sequences at once.
     """
-    short, long = LENGTHS
     known = {g: passes[g] for g in LENGTHS}
     if shape is not None:
-        known = {g: _moved(passes, shape, g) for g in range(1, LONGEST + 1)}
-    room = min((seconds - passes[PLAIN]) / g for g, seconds in known.items())
-    step = max(min((passes[long] - passes[short]) / (long - short), room), 0.0)
+        off = [passes[g] / shape(g) for g in LENGTHS]
+        known = {g: shape(g) * float(interp(g, LENGTHS, off)) for g in range(1, LONGEST + 1)}
+    # No draft step takes more than the least that a longer draft adds: the rest is checking.
+    points = {PLAIN: passes[PLAIN], **known}
+    slopes = [(points[b] - points[a]) / (b - a) for a, b in pairwise(sorted(points))]
+    step = max(min(slopes), 0.0)
     verify = {g + 1: seconds - g * step for g, seconds in known.items()}
-    verify.setdefault(2, verify[short + 1])  # the first drafted token brings what speculating costs
-    how = f"passes of vLLM with {short} and {long} drafted tokens"
+    *fewer, longest = map(str, LENGTHS)
+    how = f"passes of vLLM with {', '.join(fewer)} and {longest} drafted tokens"
     return Costs(step, passes[PLAIN], verify, how, engine="vllm", source="measured")
-
-
-def _moved(passes: Mapping[int, float], shape: Callable[[int], float], g: int) -> float:
-    """The modelled pass, by as much longer or shorter as those were that were timed."""
-    short, long = LENGTHS
-    here = min(max((g - short) / (long - short), 0.0), 1.0)
-    off = [passes[length] / shape(length) for length in LENGTHS]
-    return shape(g) * (off[0] + (off[1] - off[0]) * here)
