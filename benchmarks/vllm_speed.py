@@ -321,7 +321,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="append each engine's line here")
     parser.add_argument("--together", type=int, default=1, help="engines in memory at once")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no round after that")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is timed after that")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.one is not None:
@@ -344,8 +344,8 @@ def main() -> int:
             del names[: said.together]
             for engine in engines:
                 engine.wait()
-            for _ in range(said.rounds):
-                for engine in engines if time.time() - began < said.seconds else ():
+            for engine in said.rounds * engines:
+                if time.time() - began < said.seconds:
                     engine.round()
             for engine in engines:
                 line = engine.result()
