@@ -635,21 +635,27 @@ def head_embeds_in_order(pair: JudgedPair) -> CheckOutcome:
 
 
 def head_norm_before_fc(
-    pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    forms: dict[str, str],
+    classes: list[str] | None = None,
+    nested: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head has a norm before fc and this version does not know it in its form.
 
-    classes: only heads of these classes.
+    classes: only heads of these classes; nested: when it is known in a part of the config.
     """
     head = head_of(pair)
     needed(head.declared, "norm_before_fc was not read")
     if classes is not None and not _is_class(pair.drafter, classes):
         return ok("the head is of another class")
-    since = forms.get(head.form or "")
+    form, since = head.form, forms.get(head.form or "")
+    if nested is not None and head.norm_place not in (None, "root"):
+        form, since = head.norm_place, nested
     if not head.norm_before_fc or since is None:
         return ok("no norm before fc")
     when = "read in no version" if since == "9999" else f"known from {since}"
-    words = f"norm_before_fc is true ({head.form}, {when})"
+    words = f"norm_before_fc is true ({form}, {when})"
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
