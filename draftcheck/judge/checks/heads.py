@@ -475,6 +475,22 @@ def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
     return fail("embed_tokens is there") if found else ok("no tensor embed_tokens")
 
 
+def head_embeds_over_stages(pair: JudgedPair) -> CheckOutcome:
+    """Fail when stages are asked for and the head borrows the embedding of the first one.
+
+    A target that ties its embeddings has them on the last stage too.
+    """
+    size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
+    head, tied = head_of(pair), pair.target.config.tied
+    if size == 1:
+        return ok("one pipeline stage")
+    found = needed(head.embed_tokens, "the names of the head's tensors were not read")
+    if found or tied:
+        return ok("embed_tokens is there" if found else "the target ties its embeddings")
+    words = f"pipeline parallel size {size}, and the head has no embed_tokens"
+    return fail(words) if tied is False else unknown(words)
+
+
 def head_names_vocabulary(
     pair: JudgedPair, *, classes: list[str], or_null: bool = False
 ) -> CheckOutcome:
