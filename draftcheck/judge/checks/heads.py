@@ -675,10 +675,15 @@ def head_norm_before_fc(
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
-def head_fc_norms(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Fail when the head norms each hidden state before fc and its class does not, here."""
+def head_fc_norms(pair: JudgedPair, *, known: dict[str, str], form: str = "") -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc and its class does not, here.
+
+    form: only heads that are stored in it.
+    """
     head = head_of(pair)
     needed(head.declared, "fc_norm was not read")
+    if form and needed(head.form, FORM_UNREAD) != form:
+        return ok(f"not in the {form} format")
     if not head.fc_norm:
         return ok("no norms before fc")
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
