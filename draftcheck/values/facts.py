@@ -292,6 +292,8 @@ class HeadFacts:
     mask_hidden: bool | None = None
     """Whether the weights of a P-EAGLE head have the state that stands for later tokens."""
     norm_before_fc: bool | None = None
+    norm_place: str | None = None
+    """The part of the config that sets it: root, eagle_config."""
     fc_norm: bool | None = None
     norm_before_residual: bool | None = None
     verifier_architectures: tuple[str, ...] | None = None

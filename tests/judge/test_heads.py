@@ -219,6 +219,21 @@ def test_mtp_layers_are_counted_by_name(names: list[str], count: int | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"eagle_config": {"norm_before_fc": True}}, "eagle_config"),
+        ({"eagle_config": {"norm_before_fc": True}, "norm_before_fc": True}, "root"),
+        ({"norm_before_fc": False}, None),
+    ],
+)
+def test_where_a_norm_is_asked_for(
+    change: dict[str, Any], place: str | None, tmp_path: Path
+) -> None:
+    found = read(head(tmp_path / "head", {**EAGLE3, **change}))
+    assert (found.norm_before_fc, found.norm_place) == (place is not None, place)
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"draft_vocab_size": "many", "target_hidden_size": [1], "block_size": True},

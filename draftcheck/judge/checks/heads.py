@@ -483,6 +483,22 @@ def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
     return fail("embed_tokens is there") if found else ok("no tensor embed_tokens")
 
 
+def head_embeds_over_stages(pair: JudgedPair) -> CheckOutcome:
+    """Fail when stages are asked for and the head borrows the embedding of the first one.
+
+    A target that ties its embeddings has them on the last stage too.
+    """
+    size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
+    head, tied = head_of(pair), pair.target.config.tied
+    if size == 1:
+        return ok("one pipeline stage")
+    found = needed(head.embed_tokens, "the names of the head's tensors were not read")
+    if found or tied:
+        return ok("embed_tokens is there" if found else "the target ties its embeddings")
+    words = f"pipeline parallel size {size}, and the head has no embed_tokens"
+    return fail(words) if tied is False else unknown(words)
+
+
 def head_names_vocabulary(
     pair: JudgedPair, *, classes: list[str], or_null: bool = False
 ) -> CheckOutcome:
@@ -643,28 +659,39 @@ def head_embeds_in_order(pair: JudgedPair) -> CheckOutcome:
 
 
 def head_norm_before_fc(
-    pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    forms: dict[str, str],
+    classes: list[str] | None = None,
+    nested: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head has a norm before fc and this version does not know it in its form.
 
-    classes: only heads of these classes.
+    classes: only heads of these classes; nested: when it is known in a part of the config.
     """
     head = head_of(pair)
     needed(head.declared, "norm_before_fc was not read")
     if classes is not None and not _is_class(pair.drafter, classes):
         return ok("the head is of another class")
-    since = forms.get(head.form or "")
+    form, since = head.form, forms.get(head.form or "")
+    if nested is not None and head.norm_place not in (None, "root"):
+        form, since = head.norm_place, nested
     if not head.norm_before_fc or since is None:
         return ok("no norm before fc")
     when = "read in no version" if since == "9999" else f"known from {since}"
-    words = f"norm_before_fc is true ({head.form}, {when})"
+    words = f"norm_before_fc is true ({form}, {when})"
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
-def head_fc_norms(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Fail when the head norms each hidden state before fc and its class does not, here."""
+def head_fc_norms(pair: JudgedPair, *, known: dict[str, str], form: str = "") -> CheckOutcome:
+    """Fail when the head norms each hidden state before fc and its class does not, here.
+
+    form: only heads that are stored in it.
+    """
     head = head_of(pair)
     needed(head.declared, "fc_norm was not read")
+    if form and needed(head.form, FORM_UNREAD) != form:
+        return ok(f"not in the {form} format")
     if not head.fc_norm:
         return ok("no norms before fc")
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")

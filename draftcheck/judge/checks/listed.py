@@ -404,13 +404,16 @@ def quantization_scheme_not_read(
 
 
 def quantization_deprecated(
-    pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str]
+    pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str], of: str = ""
 ) -> CheckOutcome:
     """Fail when a side's quant_method is one that this version takes only with a flag.
 
-    formats: checkpoint_format -> the method that it is loaded by, whatever quant_method says.
+    formats: checkpoint_format -> the method that it is loaded by, whatever quant_method says; of:
+    only this side.
     """
     for side, facts in pair.both:
+        if of not in ("", side):
+            continue
         layout = str((facts.config.quantization or {}).get("checkpoint_format", ""))
         for method, words in (
             (formats.get(layout, ""), f"checkpoint_format is {layout}"),

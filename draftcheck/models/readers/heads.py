@@ -258,13 +258,19 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         "markov_head_type": _word(raw, "dspark_markov_head_type", "markov_head_type"),
         "markov_place": _place(raw, "dspark_markov_rank", "markov_rank"),
         **{name: _flag(raw, name) for name in _FLAGS},
+        "norm_place": _place(raw, "norm_before_fc"),
         "fc_norm": _flag(raw, "fc_norm") or _flag(raw, "use_aux_norm"),  # its older name
     }
 
 
 def _place(raw: Mapping[str, Any], *names: str) -> str | None:
-    """The part of the config that states one of these numbers: the root, if it does too."""
-    stated = (place for name in names for place, part in _places(raw) if integer(part.get(name)))
+    """The part of the config that states a number there, or true: the root, if it does too."""
+    stated = (
+        place
+        for name in names
+        for place, part in _places(raw)
+        if part.get(name) is True or integer(part.get(name))
+    )
     return min(stated, key=lambda place: place != "root", default=None)
 
 
