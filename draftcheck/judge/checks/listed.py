@@ -281,6 +281,7 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
+    unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -292,7 +293,8 @@ def type_listed(
     speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
     others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
-    unread_with: an architecture whose config states this size goes another way, not known here.
+    unread_with: an architecture whose config states this size goes another way, not known here;
+    unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -327,6 +329,8 @@ def type_listed(
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
         if below and pair.setup.gpu and not within:
             return unknown(f"{words}; not read for {pair.setup.gpu}")
+        if unless_null in config.sizes and config.sizes[unless_null] is None:
+            return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
         return fail(words)
