@@ -375,11 +375,13 @@ def quantization_scheme_listed(
     key: str,
     known: dict[str, str],
     unless: dict[str, str] | None = None,
+    weights_only: bool = False,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
-    none is not looked at; unless: nor one with this value of another key.
+    none is not looked at; unless: nor one with this value of another key; weights_only: nor one
+    all groups of which name activations too.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -389,7 +391,10 @@ def quantization_scheme_listed(
             continue
         groups = stated.get("config_groups")
         inner = groups.values() if isinstance(groups, dict) else ()
-        parts = [stated, *(group.get("weights") for group in inner if isinstance(group, dict))]
+        inner = [group for group in inner if isinstance(group, dict)]
+        if weights_only and all(group.get("input_activations") for group in inner):
+            continue
+        parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
             if scheme and not is_listed(scheme, known, pair.setup):
