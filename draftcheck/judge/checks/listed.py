@@ -349,6 +349,19 @@ def target_class_later(
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
+def target_wants_option(
+    pair: JudgedPair, *, architectures: dict[str, str], unless_null: str = ""
+) -> CheckOutcome:
+    """Unknown for targets that start with an option only: whether it is given is not known here.
+
+    unless_null: a config that says null for this size is none of these.
+    """
+    seen = type_listed(
+        pair, side="target", types={}, architectures=architectures, unless_null=unless_null
+    )
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
 def quantization_listed(
     pair: JudgedPair, *, known: dict[str, str], complete: bool = False
 ) -> CheckOutcome:
@@ -390,8 +403,8 @@ def quantization_scheme_listed(
         if not quant_method(facts).startswith(method):
             continue
         groups = stated.get("config_groups")
-        inner = groups.values() if isinstance(groups, dict) else ()
-        inner = [group for group in inner if isinstance(group, dict)]
+        listed = groups.values() if isinstance(groups, dict) else ()
+        inner = [group for group in listed if isinstance(group, dict)]
         if weights_only and all(group.get("input_activations") for group in inner):
             continue
         parts = [stated, *(group.get("weights") for group in inner)]
