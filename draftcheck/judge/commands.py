@@ -12,7 +12,7 @@ from draftcheck.rulebook.book import Method
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 
-TOKENS = re.compile(r"\{tokens:(\d+)\}")
+TOKENS = re.compile(r"\{tokens(\+1)?:(\d+)\}")
 SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -59,9 +59,13 @@ def render(
     most = drafter.head.block_drafts if drafter is not None and drafter.head is not None else None
 
     def tokens(match: re.Match[str]) -> str:
-        """As many as were asked for; else the usual number, as far as the head goes."""
-        usual = int(match[1])
-        return str(circumstances.draft_tokens or min(usual, most or usual))
+        """As many as were asked for; else the usual number, as far as the head goes.
+
+        +1: where the option counts the target's own token too.
+        """
+        usual = int(match[2])
+        number = circumstances.draft_tokens or min(usual, most or usual)
+        return str(number + 1 if match[1] else number)
 
     body = TOKENS.sub(tokens, text.strip())
     # One pass: a name that holds {draft} must not be filled in again.

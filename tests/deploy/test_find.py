@@ -143,7 +143,7 @@ def test_environment_sets_options_and_the_command_line_wins() -> None:
 @pytest.mark.parametrize(
     ("text", "engine", "method"),
     [
-        ("sglang serve a/b --speculative-algorithm EAGLE", "sglang", "NEXTN"),
+        ("sglang serve a/b --speculative-algorithm EAGLE", "sglang", "EAGLE"),
         ("python -m sglang.launch_server --model a/b --speculative-algorithm NGRAM --tp 2", "sglang", "NGRAM"),  # noqa: E501
         ("python3 -m mlx_lm server --model a/b --draft-model c/d", "mlx-lm", "server"),
         ("mlx_lm.generate --model a/b --draft-model c/d", "mlx-lm", "generate"),

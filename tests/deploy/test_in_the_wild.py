@@ -943,7 +943,7 @@ def test_a_file_inside_a_text_of_yaml_is_read() -> None:
     contents = choose.read(text.encode(), "gallery.yaml")
     assert contents is not None
     (setup,) = find(contents, Around({}))
-    assert (setup.engine, setup.place.line, setup.method) == ("sglang", 4, "NEXTN")
+    assert (setup.engine, setup.place.line, setup.method) == ("sglang", 4, "EAGLE")
 
 
 @pytest.mark.parametrize("text", ["a: {{ b }}\nc: [{{ d }\n", "{% if x %}\na: [1\n{% endif %}\n"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -362,9 +363,12 @@ def test_only_the_class_that_is_built_is_asked(
     assert found & {"SGL104", "SGL122", "SGL123", "SGL134", "SGL135"} == said
 
 
-def test_an_ordinary_llama_is_no_head_of_another_name(target: Path, run: Run) -> None:
+def test_an_ordinary_llama_is_no_head_of_another_name(
+    tmp_path: Path, target: Path, run: Run
+) -> None:
     options = ("--engine", "sglang", "--method", "EAGLE", "--format", "json")
-    found = findings(run("pair", target, target, *options).engine("sglang"))
+    other = shutil.copytree(target, tmp_path / "ordinary")
+    found = findings(run("pair", target, other, *options).engine("sglang"))
     assert "SGL103" in found and "SGL134" not in found
 
 

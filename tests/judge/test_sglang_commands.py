@@ -47,6 +47,14 @@ def test_the_deployment_is_in_the_command(method: book.Method) -> None:
     assert "--context-length" not in line(method, Circumstances())
 
 
+def test_a_draft_of_mtp_layers_gets_its_length_twice() -> None:
+    """With an assistant of Gemma 4 SGLang does not work the second number out itself."""
+    method = next(m for m in METHODS if m.id == "NEXTN" and "mtp" in m.drafts)
+    for said, number in ((Circumstances(), "4"), (Circumstances(draft_tokens=5), "6")):
+        words = line(method, said)
+        assert words[words.index("--speculative-num-draft-tokens") + 1] == number
+
+
 @each
 def test_the_parser_takes_it(method: book.Method) -> None:
     args: Any = pytest.importorskip("sglang.srt.server_args", reason="SGLang is not installed")

@@ -201,6 +201,7 @@ def head_aux_count(
     *,
     exactly: int,
     counted_in: str | None = None,
+    captured: str | None = None,
     unless_layers: str | None = None,
     classes: list[str] | None = None,
     unless_classes: list[str] | None = None,
@@ -210,11 +211,12 @@ def head_aux_count(
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
-    counted_in: lists in this part of the config are counted, and so is a stated number;
-    unless_layers, counted_classes: speculators heads of such layers, and heads of such classes,
-    are counted wherever the list stands; classes: only heads of these; unless_classes: heads of
-    these count in a way of their own; by_fc: a head whose fc.weight takes that many is fine;
-    last_states: the versions that know a head which reads the last states alone.
+    counted_in: lists in this part of the config are counted, and so is a stated number; captured:
+    versions that may capture graphs for the usual number all the same; unless_layers,
+    counted_classes: speculators heads of such layers, and heads of such classes, are counted
+    wherever the list stands; classes: only heads of these; unless_classes: heads of these count in
+    a way of their own; by_fc: a head whose fc.weight takes that many is fine; last_states: the
+    versions that know a head which reads the last states alone.
     """
     _only_of(pair, classes)
     _not_of(pair, unless_classes or [])
@@ -227,6 +229,9 @@ def head_aux_count(
     own = own or _is_class(pair.drafter, counted_classes or [])
     stated = head.aux_number is not None and head.form != "speculators"
     if counted_in is not None and (own or stated or head.aux_place == counted_in):
+        number = head.aux_number if stated else head.aux_count
+        if captured is not None and in_window(captured, pair.setup) and number != exactly:
+            return unknown(f"the head reads {number} layers, graphs may be made for {exactly}")
         return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"

@@ -281,6 +281,7 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
+    unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -292,7 +293,8 @@ def type_listed(
     speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
     others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
-    unread_with: an architecture whose config states this size goes another way, not known here.
+    unread_with: an architecture whose config states this size goes another way, not known here;
+    unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -327,6 +329,8 @@ def type_listed(
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
         if below and pair.setup.gpu and not within:
             return unknown(f"{words}; not read for {pair.setup.gpu}")
+        if unless_null in config.sizes and config.sizes[unless_null] is None:
+            return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
         return fail(words)
@@ -342,6 +346,19 @@ def target_class_later(
 ) -> CheckOutcome:
     """Unknown where the class of the target came later: another implementation may take it."""
     seen = type_listed(pair, side="target", types=types, architectures=architectures)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
+def target_wants_option(
+    pair: JudgedPair, *, architectures: dict[str, str], unless_null: str = ""
+) -> CheckOutcome:
+    """Unknown for targets that start with an option only: whether it is given is not known here.
+
+    unless_null: a config that says null for this size is none of these.
+    """
+    seen = type_listed(
+        pair, side="target", types={}, architectures=architectures, unless_null=unless_null
+    )
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
@@ -371,11 +388,13 @@ def quantization_scheme_listed(
     key: str,
     known: dict[str, str],
     unless: dict[str, str] | None = None,
+    weights_only: bool = False,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
-    none is not looked at; unless: nor one with this value of another key.
+    none is not looked at; unless: nor one with this value of another key; weights_only: nor one
+    all groups of which name activations too.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -384,8 +403,11 @@ def quantization_scheme_listed(
         if not quant_method(facts).startswith(method):
             continue
         groups = stated.get("config_groups")
-        inner = groups.values() if isinstance(groups, dict) else ()
-        parts = [stated, *(group.get("weights") for group in inner if isinstance(group, dict))]
+        listed = groups.values() if isinstance(groups, dict) else ()
+        inner = [group for group in listed if isinstance(group, dict)]
+        if weights_only and all(group.get("input_activations") for group in inner):
+            continue
+        parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
             if scheme and not is_listed(scheme, known, pair.setup):
