@@ -321,7 +321,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="append each engine's line here")
     parser.add_argument("--together", type=int, default=1, help="engines in memory at once")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is timed after that")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of timing")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.one is not None:

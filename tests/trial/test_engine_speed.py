@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -219,15 +219,23 @@ def test_models_smaller_than_any_that_was_timed_are_not_modelled(tmp_path: Path)
     assert speeds == () and unknown[0].startswith("vllm ")
 
 
-@pytest.mark.parametrize("passes_ms", [(4.8, 5.4, 6.6), (6.0, 8.6, 19.1), (5.0, 4.9, 5.2)])
-def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    "passes_ms",
+    [
+        (4.8, 5.1, 5.4, 5.8, 6.6),
+        (4.78, 7.09, 8.03, 9.94, 16.34),  # beyond the largest graph, vLLM 0.22.1
+        (6.0, 8.1, 8.6, 11.2, 19.1),
+        (5.0, 4.9, 5.0, 5.1, 5.2),
+    ],
+)
+def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, ...]) -> None:
     """Also where checking more tokens, not drafting them, makes longer drafts dear."""
     timed = {g: {64: [ms, ms]} for g, ms in zip((0, *pass_times.LENGTHS), passes_ms, strict=True)}
     noise = passes_ms[1] < passes_ms[0]
     for shape in (None,) if noise else (None, passes("eagle3", "head").speculating):
         costs = pass_times.costs(timed, "0.32.0", shape)[64]
         for g, ms in zip(pass_times.LENGTHS, passes_ms[1:], strict=True):
-            assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=1e-6)
+            assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=5e-3)
 
 
 def test_lengths_that_were_not_timed_in_vllm_follow_the_model(tmp_path: Path) -> None:
@@ -265,46 +273,40 @@ class SettlingServer:
         ]
 
 
-class RecordedServer:
-    """Short answers that llama-server b11312 gave on an H200, one after the other."""
-
-    version = "b11312"
-
-    def __init__(self, answers: list[list[tuple[int, float]]]) -> None:
-        self.answers = cycle(answers)
-
-    def passes(self, context: int, count: int) -> list[tuple[int, float]]:
-        return [(g, ms / 1e3) for g, ms in next(self.answers)]
-
-
-@pytest.mark.parametrize("pair", ["3b + 0.2b", "3b + 0.1b"])
-def test_short_answers_tell_the_passes_of_long_ones(pair: str) -> None:
-    told = json.loads((PASSES / "llama-b11312-h200.json").read_text())[pair]
-
+@pytest.mark.parametrize("servers", [1, 8])
+def test_passes_of_llama_server_are_those_of_a_long_answer(servers: int) -> None:
     class Servers:
-        together = True
+        loaded = 0
 
-        @contextmanager
-        def server(self, g: int | None = None) -> Iterator[RecordedServer]:
-            yield RecordedServer(told["drafting" if g else "plain"])
-
-    steps = Costs(0.4e-3, 5e-3, {2: 5e-3}, "timed", engine="llama.cpp")
-    costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
-    assert costs.target_step * 1e3 == pytest.approx(told["long_ms"]["0"], rel=0.05)
-    for g in (1, 2, 4, 8, 12):
-        assert costs.pass_step(g, g) * 1e3 == pytest.approx(told["long_ms"][str(g)], rel=0.12)
-
-
-def test_passes_of_llama_server_are_those_of_a_long_answer() -> None:
-    class Servers:
-        together = True
+        def __init__(self) -> None:
+            self.servers = servers
 
         @contextmanager
         def server(self, g: int | None = None) -> Iterator[SettlingServer]:
+            self.loaded += 1
+            assert servers > 1 or self.loaded == 1
             yield SettlingServer(g or 0)
+            self.loaded -= 1
 
     steps = Costs(0.4e-3, 5e-3, {2: 5e-3}, "timed", engine="llama.cpp")
     costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
     assert costs.target_step == pytest.approx(5e-3)
     for g in (1, 2, 4, 8):
         assert costs.pass_step(g, g) == pytest.approx(5e-3 + g * 0.5e-3)
+
+
+def test_answers_are_long_enough_where_all_is_accepted() -> None:
+    class Accepting(SettlingServer):
+        def passes(self, context: int, count: int) -> list[tuple[int, float]]:
+            return super().passes(context, count)[: count // (self.most + 1)]
+
+    class Servers:
+        servers = 8
+
+        @contextmanager
+        def server(self, g: int | None = None) -> Iterator[Accepting]:
+            yield Accepting(g or 0)
+
+    steps = Costs(0.4e-3, 5e-3, {2: 5e-3}, "timed", engine="llama.cpp")
+    costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
+    assert costs.pass_step(8, 8) == pytest.approx(9e-3)

@@ -80,8 +80,8 @@ def open(target: str, draft: str | None, options: TrialOptions) -> Sides:
     else:
         program = LlamaProgram(path)
         settings = arguments(program, options)
-        together = room_for_two(program, options, mine, theirs)
-        sides.real = Speculation(program, mine, theirs, settings, sides.close, together=together)
+        servers = how_many(program, options, mine, theirs)
+        sides.real = Speculation(program, mine, theirs, settings, sides.close, servers=servers)
         sides.speculation = sides.real.verify
     return sides
 
@@ -106,16 +106,16 @@ class LlamaPair(Sides):
             return steps
 
 
-def room_for_two(program: LlamaProgram, options: TrialOptions, *files: Path) -> bool:
-    """Whether the models can be loaded twice, by the memory that can be asked for."""
+def how_many(program: LlamaProgram, options: TrialOptions, *files: Path) -> int:
+    """Servers that fit at once, by the memory that can be asked for; half of it is for caches."""
     size = sum(facts(file).weights.nbytes or 0 for file in files)
     memory = program.room()
     if options.device == "cpu" or program.device() == "cpu":
         try:
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):  # not everywhere
-            return False
-    return 0 < 4 * size < memory
+            return 1
+    return max(1, memory // (2 * size)) if size else 1
 
 
 def open_alone(target: Path, options: TrialOptions) -> Sides:
@@ -164,7 +164,7 @@ def open_head(target: Path, file: Path, head: HeadFacts, options: TrialOptions) 
         arguments(program, options),
         kind=head.kind or FULL,
         template=facts(target).tokenizer.chat_template is not None,
-        together=room_for_two(program, options, target, file),
+        servers=how_many(program, options, target, file),
     )
     return HeadSides(LlamaHead(speculation, head, device))
 

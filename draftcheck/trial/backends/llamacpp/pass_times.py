@@ -2,20 +2,17 @@
 
 A pass of llama-server (common/speculative.cpp, tools/server/server-context.cpp, b11312): the draft
 makes g tokens, one step each; the target checks g + 1; the draft, wound back, reads those g + 1
-once more; tokens are chosen. A draft never reaches beyond the tokens that are still to be
-predicted, less one: so one server with long drafts makes passes of every length, and an answer of
-g + 2 tokens begins with g drafted ones. Its own clock times them.
+once more; tokens are chosen. Its own clock times them.
 
-A long answer repeats one shape of pass, for which CUDA keeps a graph once it was seen twice
-(ggml-cuda.cu, b11312). The short answers here never get that far: what a plain pass gains by it is
-taken off them. On a CPU there is nothing to gain.
+CUDA keeps a graph for a shape of pass that was seen twice (ggml-cuda.cu, b11312), and what that
+gains depends on the shape. So each length has a server of its own, as it is served, and the first
+passes of an answer are not counted.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from statistics import fmean
 
 from msgspec import structs
@@ -27,25 +24,26 @@ from draftcheck.trial.backends.sides import ServerLost
 from draftcheck.trial.speedup import Costs, spread
 
 PLAIN = 0
-LENGTHS = (12, 8, 6, 4, 3, 2, 1)
-"""Drafts that are timed, longest first: where little is accepted, one answer has them all."""
-PLAIN_PASSES = 10
+LENGTHS = (1, 2, 4, 8)
+PASSES = 8
+"""That are counted of an answer."""
 UNSETTLED = 2
 """Passes of one shape before its graph is kept."""
-ROUNDS = range(5, 21)
+FEW = 3
+"""Passes that are too few to count: the answer has to be longer where much is accepted."""
+LONGEST = 256
+ROUNDS = range(5, 13)
 """As many as it takes until SURE, or until there are enough."""
 SURE = 0.03
-APART = 3
-"""Rounds where each loads the models anew."""
 
 
 class PassTimer:
-    """Two llama-servers, with and without the draft, asked in turns."""
+    """llama-servers without and with drafts of each length, asked in turns where they all fit."""
 
     def __init__(self, speculation: Speculation, context: int) -> None:
         self._speculation, self._context = speculation, context
-        self._open = ExitStack()
-        self._held: dict[int, LlamaServer] = {}
+        self._tokens = {g: UNSETTLED + PASSES + g + 1 for g in (PLAIN, *LENGTHS)}
+        """Of an answer."""
         self.version = ""
 
     def costs(self, steps: Costs) -> Costs:
@@ -53,51 +51,54 @@ class PassTimer:
 
         steps: of both models, timed one by one; they say how a pass is made up.
         """
-        rounds: list[dict[int, float]] = []
-        each: list[Costs] = []
-        together = self._speculation.together
-        few, many = (ROUNDS.start, ROUNDS.stop) if together else (APART, APART)
-        with self._open:
-            for turn in range(many):
-                if turn >= few and spread(each) <= SURE:
-                    break
-                rounds.append(self._round())
-                each.append(_made_up(rounds[-1], steps))
+        in_turns = self._speculation.servers >= len(self._tokens)
+        rounds = self._in_turns(steps) if in_turns else self._one_by_one()
         return structs.replace(
             _made_up(middle(rounds), steps),
             how="passes of llama-server",
             version=self.version,
-            spread=spread(each),
+            spread=spread([_made_up(one, steps) for one in rounds]),
         )
 
-    def _round(self) -> dict[int, float]:
-        """Drafted tokens -> seconds of such a pass."""
-        seen: dict[int, list[float]] = defaultdict(list)
-        plain = self._server(PLAIN)
-        self.version = plain.version
-        alone = [seconds for _, seconds in plain.passes(self._context, PLAIN_PASSES + 1)]
-        seen[PLAIN] += alone[UNSETTLED:] or alone
-        gain = fmean(alone[:UNSETTLED]) - fmean(seen[PLAIN]) if alone else 0.0
-        fast = self._server(LENGTHS[0])
-        for g in LENGTHS:
-            if g not in seen:
-                for drafted, seconds in fast.passes(self._context, g + 2):
-                    if drafted in LENGTHS:  # not 0: that pass waits for the draft too
-                        seen[drafted].append(seconds - gain)
-        if not seen[PLAIN] or len(seen) == 1:
-            raise ServerLost("llama-server tells no times of its passes")
-        return {drafted: fmean(seconds) for drafted, seconds in sorted(seen.items())}
+    def _in_turns(self, steps: Costs) -> list[dict[int, float]]:
+        """Drafted tokens -> seconds of such a pass, in each round."""
+        rounds: list[dict[int, float]] = []
+        with ExitStack() as stack:
+            servers = {g: stack.enter_context(self._server(g)) for g in self._tokens}
+            for turn in range(ROUNDS.stop):
+                if turn >= ROUNDS.start and spread([_made_up(r, steps) for r in rounds]) <= SURE:
+                    break
+                rounds.append({g: self._a_pass(server, g) for g, server in servers.items()})
+        return rounds
 
-    def _server(self, g: int) -> LlamaServer:
-        """The one with drafts of up to g tokens."""
-        if g not in self._held:
-            if not self._speculation.together:
-                self._open.close()
-                self._held.clear()
-            server = self._speculation.server(g or None)
-            self._held[g] = self._open.enter_context(server)
-            self._held[g].passes(self._context, 4)  # reads the prompt, makes what is made once
-        return self._held[g]
+    def _one_by_one(self) -> list[dict[int, float]]:
+        """Each is loaded once."""
+        timed = {}
+        for g in self._tokens:
+            with self._server(g) as server:
+                timed[g] = [self._a_pass(server, g) for _ in range(ROUNDS.start)]
+        return [{g: seconds[i] for g, seconds in timed.items()} for i in range(ROUNDS.start)]
+
+    @contextmanager
+    def _server(self, g: int) -> Iterator[LlamaServer]:
+        with self._speculation.server(g or None) as server:
+            self.version = server.version
+            server.passes(
+                self._context, self._tokens[g]
+            )  # reads the prompt, makes what is made once
+            yield server
+
+    def _a_pass(self, server: LlamaServer, g: int) -> float:
+        """Seconds."""
+        while True:
+            told = server.passes(self._context, self._tokens[g])
+            whole = [seconds for drafted, seconds in told if drafted == g]
+            if len(whole) >= UNSETTLED + FEW or self._tokens[g] >= LONGEST:
+                break
+            self._tokens[g] *= 2
+        if not whole:
+            raise ServerLost("llama-server tells no times of its passes")
+        return fmean(whole[UNSETTLED:] or whole)
 
 
 def _made_up(passes: Mapping[int, float], steps: Costs) -> Costs:

@@ -54,13 +54,13 @@ class Speculation:
     """What the draft is: a model, or which head."""
     template: bool = True
     """The target has a chat template."""
-    together: bool = False
-    """There is memory for two servers at once."""
+    servers: int = 1
+    """As many fit into memory at once."""
 
     def verify(self, texts: Sequence[TargetText], g: int, options: TrialOptions) -> VerifiedRun:
         """The same texts without and with the draft; in turns, where both can be loaded."""
         self.free()
-        if self.together:
+        if self.servers > 1:
             with self.server() as one, self.server(g) as other:
                 both = [(_one(one, text, options), _one(other, text, options)) for text in texts]
             plain, fast = map(_sum, zip(*both, strict=True))
