@@ -37,16 +37,19 @@ def capability_at_least(
     below: int | None = None,
     backends: dict[str, str] | None = None,
     longer: int = 0,
+    cuda_only: bool = False,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
-    tokens than this alone.
+    tokens than this alone; cuda_only: a GPU of another maker fails.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
     if tokens is not None and tokens <= longer:
         return not_applicable(f"drafts of {tokens}")
+    if cuda_only and without_cuda(pair.setup):
+        return fail(f"{pair.setup.gpu} has no CUDA")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
@@ -273,6 +276,14 @@ def type_capability(
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
+
+
+def without_cuda(setup: EngineSetup) -> bool:
+    """Whether a GPU without CUDA was named; of a mere amount of memory nothing else is known."""
+    devices = setup.machine.devices if setup.machine else ()
+    return setup.gpu is not None and any(
+        gpu.bandwidth and gpu.capability is None for gpu in devices
+    )
 
 
 def asked(setup: EngineSetup) -> str | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from draftcheck.judge.checks.hardware import capability
+from draftcheck.judge.checks.hardware import capability, without_cuda
 from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
@@ -128,11 +128,7 @@ def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | No
     asked = next((name for name in (setup.kv_dtype, setup.dtype) if name not in PLAIN), None)
     if floor and asked:
         return unknown(f"{words}; with {asked} other code may be taken")
-    given, devices = capability(setup), setup.machine.devices if setup.machine else ()
-    if given is None and setup.gpu is not None:
-        # Of a mere amount of memory nothing else is known.
-        other = floor and any(gpu.bandwidth and gpu.capability is None for gpu in devices)
-        given = 0 if other else None
+    given = 0 if floor and without_cuda(setup) else capability(setup)
     if given is None or given >= floor:
         return None
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")

@@ -656,9 +656,14 @@ def llama_head_exceeds(pair: JudgedPair, *, borrows: bool | None = None) -> Chec
     return fail(words)
 
 
-def llama_head_texts(pair: JudgedPair, *, more_than: float) -> CheckOutcome:
-    """Fail when ordinary tokens of a GGUF head differ from the target's."""
-    if pair.drafter.gguf is None and pair.drafter.role in BORROWERS:
+def llama_head_texts(
+    pair: JudgedPair, *, more_than: float, gguf_only: bool = False
+) -> CheckOutcome:
+    """Fail when ordinary tokens of a GGUF head differ from the target's.
+
+    gguf_only: every head in a folder is written with the target's tokens.
+    """
+    if pair.drafter.gguf is None and (gguf_only or pair.drafter.role in BORROWERS):
         return not_applicable("the converter writes the target's own tokens")
     _reaches_the_head(pair)
     return vocabulary.texts_differ(pair, more_than=more_than)

@@ -240,8 +240,14 @@ def _mixed_kinds(config: ConfigFacts, mixed: list[str]) -> str:
     return ", ".join(kinds) if len(kinds) > 1 else ""
 
 
-def single_rank(pair: JudgedPair, *, quantised: str = "") -> CheckOutcome:
-    """Fail when tensor parallelism is asked for at all; quantised: only for such a target."""
+def single_rank(
+    pair: JudgedPair, *, quantised: str = "", classes: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when tensor parallelism is asked for at all.
+
+    quantised: only for such a target; classes: only with drafts of these.
+    """
+    among_classes(pair, classes, None)
     seen = _at_most_one(pair.setup.tensor_parallel, "tensor")
     if not quantised or seen.outcome is not Outcome.FAIL:
         return seen
