@@ -176,14 +176,23 @@ def heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
     return fail(words) if heads % ranks else ok(words)
 
 
-def kv_heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
-    """Fail when that side's KV heads can neither be split over its ranks nor repeated evenly."""
-    ranks, config = _ranks(pair, side)
+def kv_heads_divisible(
+    pair: JudgedPair, *, side: str = "draft", target_ranks: bool = False
+) -> CheckOutcome:
+    """Fail when that side's KV heads can neither be split over its ranks nor repeated evenly.
+
+    target_ranks: a draft is built on all of the target's ranks, whatever its own size says.
+    """
+    ranks, config = _ranks(pair, "target" if target_ranks else side)
+    if target_ranks:
+        config = pair.drafter.config
     if config.sizes.get("kv_lora_rank"):
         return not_applicable("latent attention, which every rank has whole")
     unread = f"the {side}'s number of KV heads was not read"
     heads = needed(config.kv_heads or config.heads, unread)
     if (config.heads or heads) % ranks:
+        if target_ranks and pair.setup.draft_tensor_parallel:
+            return fail(f"{side} has {config.heads} attention heads, tensor parallel size {ranks}")
         return not_applicable("another rule speaks of the attention heads")
     words = f"{side} has {heads} KV heads, tensor parallel size {ranks}"
     return ok(words) if heads % ranks == 0 or ranks % heads == 0 else fail(words)
