@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from draftcheck.errors import UsageError
@@ -49,9 +50,10 @@ def covers(order: Key, version: str, since: str | None, until: str | None) -> bo
 
 
 def in_window(order: Key, version: str, window: str) -> bool:
-    """Whether a version lies in a window written as "since" or "since until"."""
-    since, _, until = window.partition(" ")
-    return covers(order, version, since, until or None)
+    """Whether a version lies in a window: "since", "since until", "since until since" …"""
+    edges = window.split()
+    windows = zip_longest(edges[::2], edges[1::2])
+    return any(covers(order, version, *one) for one in windows)
 
 
 def value_at(order: Key, version: str, entries: str) -> str | None:

@@ -2,14 +2,13 @@
 
 An engine knows a model by its class name, its model_type or its quant_method, and what it knows
 changes with its version. So a rule holds a table, name -> the versions in which it is listed
-("since", or "since until"), or plain names where all versions have them; and a check holds one
-fact of one side against it.
+("since", "since until", "since until since" …), or plain names where all versions have them; and
+a check holds one fact of one side against it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 
 from draftcheck import versions
 from draftcheck.judge.checks.outcomes import (
@@ -28,7 +27,7 @@ from draftcheck.values.words import CheckOutcome, Outcome
 
 
 def in_window(window: str, setup: EngineSetup) -> bool:
-    """Whether "since" or "since until" covers the version asked about."""
+    """Whether such versions cover the one asked about."""
     return versions.in_window(setup.order, setup.version, window)
 
 
@@ -456,10 +455,10 @@ def quantization_taken(
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them, name -> "since", "since until", "since until since" …; marlin: methods
-    that are loaded as another one where the Marlin kernels can run them; unnamed: a quantisation
-    without a name is not taken either, except with these words in its quant_algo (modelopt);
-    not_by: known ones that the classes of these model types do not take.
+    known: all of them; marlin: methods that are loaded as another one where the Marlin kernels
+    can run them; unnamed: a quantisation without a name is not taken either, except with these
+    words in its quant_algo (modelopt); not_by: known ones that the classes of these model types
+    do not take.
     """
     setup = pair.setup
     for side, facts in pair.both:
@@ -475,9 +474,7 @@ def quantization_taken(
             continue
         if method not in known:
             return fail(f"{side} quant_method is {method[:80]}")
-        edges = known[method].split()
-        windows = zip_longest(edges[::2], edges[1::2])
-        if not any(versions.covers(setup.order, setup.version, *window) for window in windows):
+        if not is_listed(method, known, setup):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
         others = (not_by or {}).get(method, "").split()
         unread = f"the {side}'s model_type was not read"
