@@ -156,7 +156,8 @@ def target_architecture_in(
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
     these; without one it may run them by another one; last_states: in these versions (windows, with
-    commas) a head that reads the last states alone does not ask it either; last_states_perhaps: in these it depends.
+    commas) a head that reads the last states alone does not ask it either; last_states_perhaps: in
+    these it depends.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
