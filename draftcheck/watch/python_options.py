@@ -115,7 +115,8 @@ def literals(tree: ast.AST, wanted: Callable[[str], bool]) -> dict[str, list[str
 
 FRONT = (
     "entrypoints/openai/cli_args.py", "entrypoints/launchers/cli_args.py",
-    "entrypoints/cli/serve.py", "scripts.py", "entrypoints/openai/api_server.py",
+    "entrypoints/common/cli_args.py", "entrypoints/cli/serve.py", "scripts.py",
+    "entrypoints/openai/api_server.py",
 )  # fmt: skip
 
 

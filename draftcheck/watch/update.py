@@ -82,7 +82,7 @@ def _options(path: Path, report: WatchReport, version: str) -> str:
         if entry not in known:
             groups.setdefault((entry[0], takes, programs, version, ""), []).append(entry[1])
     text = path.read_text(encoding="utf-8")
-    text = re.sub(r"\A(# .* to )\S+?(?=[.:])", rf"\g<1>{version}", text)
+    text = re.sub(r"\A(# .* to )\S+?(?=[.:]\s)", rf"\g<1>{version}", text)
     atomic.write(path, ROWS.sub(lambda _: names_table(groups), text).encode())
     return f"wrote {path}"
 

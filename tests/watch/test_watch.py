@@ -206,6 +206,7 @@ def test_update_writes_the_version_and_its_options(run: Run, rules: Path, tmp_pa
     assert engine.checked == "0.33.0"
     assert 'checked = "0.33.0"' in (rules / "options" / "mlx-lm.toml").read_text(encoding="utf-8")
     table = (rules / "options" / "mlx-lm-names.toml").read_text(encoding="utf-8")
+    assert table.partition("\n")[0].endswith(" to 0.33.0.")
     assert '["option", "1", "g", "", "", "--model"]' in table
     assert '["option", "1", "g", "", "0.33.0", "--draft-model"]' in table
     assert '["option", "1", "g", "0.33.0", "", "--drafter"]' in table

@@ -214,6 +214,30 @@ def kv_dtype_capability(
     return fail(words)
 
 
+def kv_dtype_is_the_models(
+    pair: JudgedPair,
+    *,
+    kinds: list[str],
+    floor: int,
+    refusing: dict[str, str],
+    unless_types: list[str],
+) -> CheckOutcome:
+    """Fail when the KV cache is asked for in one of these types, and both are loaded in another.
+
+    floor, refusing: _loaded_dtype(); unless_types: targets for which the engine does not ask.
+    """
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    if kind not in kinds:
+        return not_applicable(f"KV cache {kind}")
+    if pair.target.config.model_type in unless_types:
+        return not_applicable(f"the target's model_type is {pair.target.config.model_type}")
+    wanted, source = _loaded_dtype(pair, floor, refusing)
+    if wanted is None:
+        return not_applicable("the type that both are loaded in is not known")
+    words = f"KV cache {kind}; {source} {wanted}"
+    return ok(words) if wanted == kind else fail(words)
+
+
 def kv_dtype_other_than(
     pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
 ) -> CheckOutcome:

@@ -1203,6 +1203,7 @@ def mtp_layers_exist(
     unless_classes: list[str] | None = None,
     backends: dict[str, str] | None = None,
     translated: list[str] | None = None,
+    perhaps: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a whole model without any MTP layer is given for its MTP layers.
 
@@ -1211,7 +1212,8 @@ def mtp_layers_exist(
     kinds of draft that run the same way; unread: kinds that are loaded in another way; format: only
     drafts in a gguf file, or in a folder; by_number: the number in the config decides, whatever
     the weights hold; unless_classes: another rule speaks of these; backends: ran_by(); translated:
-    GGUF architectures for which the engine takes tensors mtp.*, that no key counts, for one layer.
+    GGUF architectures for which the engine takes tensors mtp.*, that no key counts, for one layer;
+    perhaps: classes with such layers that are not told from others of the name.
     """
     ran_by(pair, backends)
     _in_format(pair, format)
@@ -1236,7 +1238,8 @@ def mtp_layers_exist(
     if set(unstated or ()) & set(facts.config.architectures or ()):
         needed(_mtp_present(facts), UNCOUNTED)
     words = f"the {side} is: {role}, without MTP layers"
-    return unknown(words) if role in (unread or ()) else fail(words)
+    unsure = any(is_listed(name, perhaps or {}, pair.setup) for name in _family(facts.config))
+    return unknown(words) if unsure or role in (unread or ()) else fail(words)
 
 
 def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
@@ -1278,8 +1281,13 @@ def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
     return fail(f"the draft's {listed}") if listed else ok(f"model_type is {config.model_type}")
 
 
-def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
-    """Fail when this version has no MTP class for such a model; others have no such layers."""
+def has_mtp_class(
+    pair: JudgedPair, *, table: str, perhaps: dict[str, str] | None = None
+) -> CheckOutcome:
+    """Fail when this version has no MTP class for such a model; others have no such layers.
+
+    perhaps: types whose layers may run without a class of their own.
+    """
     facts, side = pair.drafter, pair.drafter_side
     config, head = facts.config, facts.head
     if config.model_type is None and config.architectures is None:
@@ -1298,7 +1306,7 @@ def has_mtp_class(pair: JudgedPair, *, table: str) -> CheckOutcome:
         return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
     if facts.role not in (None, "mtp") and not (head and (head.mtp_promised or head.mtp_present)):
         return not_applicable(f"the {side} has no MTP layers")
-    return fail(words)
+    return unknown(words) if is_listed(name, perhaps or {}, pair.setup) else fail(words)
 
 
 def _mtp_window(facts: ModelFacts, setup: EngineSetup, table: str) -> str | None:

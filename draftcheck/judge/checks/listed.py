@@ -154,14 +154,16 @@ def target_architecture_in(
     """Fail for architectures known to be unable in every version read; unknown for others.
 
     heads: kinds of draft that do not ask it; registered: when the engine has a class of its own for
-    these; without one it may run them by another one; last_states: in these versions a head that
-    reads the last states alone does not ask it either; last_states_perhaps: in these it depends.
+    these; without one it may run them by another one; last_states: in these versions (windows, with
+    commas) a head that reads the last states alone does not ask it either; last_states_perhaps: in
+    these it depends.
     """
     if pair.drafter.role in (heads or ()):
         return not_applicable(f"the draft is: {pair.drafter.role}")
     head = pair.drafter.head
     alone = head is not None and head.use_aux_hidden_state is False
-    if alone and last_states is not None and in_window(last_states, pair.setup):
+    windows = last_states.split(", ") if last_states else ()
+    if alone and any(in_window(window, pair.setup) for window in windows):
         return ok("the head reads the last states alone")
     name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL:
@@ -177,13 +179,20 @@ def target_architecture_in(
 
 
 def stages_pass_states(
-    pair: JudgedPair, *, able: dict[str, str], unable: list[str]
+    pair: JudgedPair,
+    *,
+    able: dict[str, str],
+    unable: list[str],
+    last_states: str | None = None,
 ) -> CheckOutcome:
-    """Fail when stages are asked for and the target's class does not pass its states on."""
+    """Fail when stages are asked for and the target's class does not pass its states on.
+
+    last_states: target_architecture_in().
+    """
     size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
     if size == 1:
         return ok("one pipeline stage")
-    return target_architecture_in(pair, able=able, unable=unable)
+    return target_architecture_in(pair, able=able, unable=unable, last_states=last_states)
 
 
 def target_architecture_starts(

@@ -87,6 +87,7 @@ def draft_context(
     yarn_stated: str | None = None,
     by_layer: dict[str, str] | None = None,
     longrope_original: bool = False,
+    unless_rope: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -97,9 +98,16 @@ def draft_context(
     versions; backends: ran_by(); yarn_named: versions that name the original length of yarn
     themselves; yarn_stated: versions that take the length stated beside yarn as it is; by_layer:
     types whose scaling these versions keep by the kind of layer: it does not count there;
-    longrope_original: a model with longrope gets its original length unless more is asked for.
+    longrope_original: a model with longrope gets its original length unless more is asked for;
+    unless_rope: kinds of scaling, none at all among them, with which the draft's window does not
+    count.
     """
     ran_by(pair, backends)
+    scaled = pair.drafter.config.rope_scaling or {}
+    if unless_rope and not any(map(scaled.get, ("rope_type", "type"))):
+        return not_applicable("the draft's positions are not scaled")
+    if unless_rope and _has_rope(pair.drafter.config, *unless_rope):
+        return not_applicable("with this scaling the draft's length does not count")
     unread = "a context length was not read"
     yarn = yarn_named is not None and in_window(yarn_named, pair.setup)
 

@@ -31,7 +31,7 @@ _BY_TYPE = {
 _BY_ARCHITECTURE = {
     "peagle": "peagle", "eagle3": "eagle3", "eagle": "eagle", "dspark": "dspark",
     "dflash": "dflash", "medusa": "medusa", "mlpspeculator": "mlp_speculator",
-    "museglimmerassistant": "dflash", "lilicorr": "dflash",
+    "museglimmerassistant": "dflash", "lilicorr": "dflash", "xpress": "dflash",
     "mtp": "mtp",
 }  # fmt: skip
 """Parts of the names of classes, in the order in which they are looked for."""
