@@ -138,7 +138,7 @@ def _architecture(facts: ModelFacts, keys: Keys, build: Build) -> None:
 def _embedding(facts: ModelFacts, keys: Keys, rows: int, build: Build) -> None:
     """token_embd and output must have a row for each token; heads may borrow the target's."""
     tensors = facts.weights.tensors
-    if facts.role != "full" or tensors is None:
+    if facts.role not in ("full", "encoder") or tensors is None:
         return
     if not build.has(build.vocabulary.behaviour.counts_tokens):  # it believes the key instead
         arch = build.string(keys, "general.architecture") or ""
