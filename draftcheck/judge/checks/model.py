@@ -258,13 +258,20 @@ def _mixed_kinds(config: ConfigFacts, mixed: list[str]) -> str:
 
 
 def single_rank(
-    pair: JudgedPair, *, quantised: str = "", classes: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    quantised: str = "",
+    classes: dict[str, str] | None = None,
+    stages: bool = False,
 ) -> CheckOutcome:
     """Fail when tensor parallelism is asked for at all.
 
-    quantised: only for such a target; classes: only with drafts of these.
+    quantised: only for such a target; classes: only with drafts of these; stages: pipeline
+    parallelism counts as well.
     """
     among_classes(pair, classes, None)
+    if stages and (pair.setup.pipeline_parallel or 1) > 1:
+        return single_stage(pair)
     seen = _at_most_one(pair.setup.tensor_parallel, "tensor")
     if not quantised or seen.outcome is not Outcome.FAIL:
         return seen
