@@ -41,6 +41,13 @@ REFUSED = {("ollama", "DRAFT", "full"), ("tensorrt-llm", "MTP", "mtp")}
 
 # ---- small models of every kind ----
 
+TOKENS = {
+    "tokenizer.ggml.model": ("string", "gpt2"),
+    "tokenizer.ggml.pre": ("string", "gpt-2"),
+    "tokenizer.ggml.tokens": ("array[string]", [text.encode() for text in make.gguf_tokens()]),
+    "tokenizer.ggml.token_type": ("array[int32]", [1] * len(make.gguf_tokens())),
+}
+
 
 def full(path: Path) -> Path:
     return make.folder(path, num_hidden_layers=16)
@@ -93,6 +100,8 @@ def target_for(engine: str, kinds: tuple[str, ...], formats: tuple[str, ...], pa
     if "itself" in kinds:
         config = {"mtp_num_hidden_layers": 1}
         return own_layers(path, "Qwen3_5ForConditionalGeneration", "qwen3_5", **config)
+    if "dflash" in kinds and engine == "tabbyapi":
+        return make.folder(path, num_hidden_layers=16, quantization_config={"quant_method": "exl3"})
     if "dflash" in kinds and engine == "ollama":
         laguna = {"architectures": ["LagunaForCausalLM"], "model_type": "laguna"}
         return make.folder(path, num_hidden_layers=16, **laguna)
@@ -105,8 +114,9 @@ def gguf_with_own_layers(path: Path) -> Path:
         "qwen35.block_count": ("uint32", 1),
         "qwen35.embedding_length": ("uint32", 32),
         "qwen35.nextn_predict_layers": ("uint32", 1),
+        **TOKENS,
     }
-    make.write_gguf(path, keys, {**make.gguf_tensors(8), "blk.0.nextn.eh_proj.weight": (64, 32)})
+    make.write_gguf(path, keys, {**make.gguf_tensors(300), "blk.0.nextn.eh_proj.weight": (64, 32)})
     return path
 
 
@@ -128,6 +138,8 @@ def gguf_draft(kinds: tuple[str, ...], path: Path) -> Path:
             "dflash.block_count": ("uint32", 1),
             "dflash.embedding_length": ("uint32", 32),
             "dflash.target_layers": ("array[uint32]", [0]),
+            "tokenizer.ggml.mask_token_id": ("uint32", 0),
+            **TOKENS,
         }
         make.write_gguf(path, keys, {"fc.weight": (32, 32)})
     elif "mtp" in kinds:
@@ -136,6 +148,7 @@ def gguf_draft(kinds: tuple[str, ...], path: Path) -> Path:
             "qwen35.block_count": ("uint32", 2),
             "qwen35.embedding_length": ("uint32", 32),
             "qwen35.nextn_predict_layers": ("uint32", 1),
+            **TOKENS,
         }
         make.write_gguf(path, keys, {"blk.1.nextn.eh_proj.weight": (64, 32)})
     else:

@@ -463,7 +463,8 @@ def test_nvfp4_takes_four_and_a_half_bits() -> None:
 
 def test_every_kv_type_of_a_rule_is_known_to_the_profile() -> None:
     vllm = book.load("vllm")
-    (rule,) = (rule for rule in vllm.rules if rule.check == "kv_dtype_listed")
+    listed = (rule for rule in vllm.rules if rule.check == "kv_dtype_listed")
+    (rule,) = (rule for rule in listed if rule.until is None)
     profile = profiles.load("vllm", vllm.checked, vllm.order)
     assert profile is not None
     assert not [name for name in rule.params["values"] if not profile.takes(name)]

@@ -145,7 +145,7 @@ DSPARK = {
 ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
     ("eagle3", {}, "eagle3", {"vllm": "0.10.2", "sglang": "0.5.2", "llama.cpp": "b9606"}),
     ("dflash", {}, "dflash", {"vllm": "0.20.0", "sglang": "0.5.11", "llama.cpp": "b9831"}),
-    ("medusa", {}, "medusa", {"vllm": "0.25.0", "sglang": None}),
+    ("medusa", {}, "medusa", {"vllm": None, "sglang": None}),  # vLLM 0.33.0 has it no more
     ("dflash", DSPARK, "dspark", {"vllm": "0.25.0", "sglang": "0.5.16", "llama.cpp": "b10163"}),
     ("dflash", {"speculators_model_type": "dflash2"}, "dflash2", {"vllm": "0.29.0"}),
     (
