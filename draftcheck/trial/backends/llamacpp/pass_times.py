@@ -83,9 +83,8 @@ class PassTimer:
     def _server(self, g: int) -> Iterator[LlamaServer]:
         with self._speculation.server(g or None) as server:
             self.version = server.version
-            server.passes(
-                self._context, self._tokens[g]
-            )  # reads the prompt, makes what is made once
+            # Reads the prompt, makes what is made once.
+            server.passes(self._context, self._tokens[g])
             yield server
 
     def _a_pass(self, server: LlamaServer, g: int) -> float:
