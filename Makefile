@@ -27,7 +27,7 @@ demo: $(VENV)/.core          ## from nothing to a verdict on the embedded pair, 
 	$(MAKE) $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/draft --device cpu \
 	  --verify --budget 40
-	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/heads/medusa \
+	OMP_NUM_THREADS=1 $(BIN)/draftcheck trial fixtures/pair/target fixtures/pair/heads/eagle3 \
 	  --device cpu --budget 40
 
 test: $(VENV)/.dev           ## the whole suite
