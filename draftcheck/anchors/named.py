@@ -15,6 +15,9 @@ _CLASS = re.compile(
     re.MULTILINE,
 )
 
+_WARNS = {"warning", "warning_once", "warn", "error"}
+"""Methods of loggers and of `warnings` whose words are watched: what is silently changed."""
+
 
 def table_names(file: PythonFile | CFile, symbol: str) -> Iterator[str]:
     """The words that a constant or an enum lists: of a dict or of pairs, only the keys.
@@ -85,13 +88,16 @@ def holders(path: str, text: str, word: str) -> list[str]:
 
 
 def errors(file: PythonFile) -> Iterator[tuple[int, str]]:
-    """Line and words of every error that a file raises; what is filled in is written …"""
+    """Line and words of every error and warning of a file; what is filled in is written …"""
     for node in ast.walk(file.tree):
+        value: ast.AST | None = None
         if isinstance(node, ast.Raise | ast.Assert):
             value = node.exc if isinstance(node, ast.Raise) else node.msg
-            words = " ".join(text for _, text in texts(value) if text.strip()) if value else ""
-            if words:
-                yield node.lineno, " ".join(words.split())
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            value = node.args[0] if node.func.attr in _WARNS else None
+        words = " ".join(text for _, text in texts(value) if text.strip()) if value else ""
+        if words:
+            yield node.lineno, " ".join(words.split())
 
 
 def texts(node: ast.AST) -> Iterator[tuple[int, str]]:

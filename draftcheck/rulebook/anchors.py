@@ -38,6 +38,8 @@ class AnchorFile(RuleRow, frozen=True):
     lists: Mapping[str, Names] = {}
     """What is listed -> where its names stand: `path::symbol`, `path::*` (all that a file
     defines), `folder/*.py` (files), `*.py::(Word)` (classes with this base, method or field)."""
+    tied: Names = ()
+    """Lists that a rule rests on as soon as its parameters name one of their names."""
     messages: Names = ()
     """Files whose error messages are watched."""
     options: str = ""
@@ -58,6 +60,8 @@ class AnchorFile(RuleRow, frozen=True):
                 kept = place.removeprefix(NAMES)
                 if kept not in (self.places if kept == place else self.lists):
                     raise ValueError(f"{rule} rests on {place}, which has no digest")
+        if other := set(self.tied) - set(self.lists):
+            raise ValueError(f"tied names {min(other)}, which is no list")
 
 
 def name(engine: str) -> str:

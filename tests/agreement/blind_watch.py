@@ -11,29 +11,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from draftcheck.anchors.trees import FolderTree
 from draftcheck.rulebook import anchors, book, files
 from draftcheck.rulebook.anchors import NAMES, AnchorFile
 from draftcheck.rulebook.book import Engine, Rule
 from draftcheck.watch.run import WatchReport, watch
-from tests.agreement.make_anchors import Resolver, resolve, squash
-
-
-def edges(value: Any) -> Iterator[str]:
-    """Every word in a row's parameters: names, and the versions that they came with."""
-    if isinstance(value, str):
-        yield from value.replace(":", " ").split()
-    elif isinstance(value, dict):
-        yield from map(str, value)
-        for part in value.values():
-            yield from edges(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from edges(part)
+from tests.agreement.make_anchors import Resolver, named_words, resolve, squash
 
 
 def changed(engine: Engine, releases: list[str]) -> dict[str, tuple[str, Rule]]:
@@ -41,7 +26,7 @@ def changed(engine: Engine, releases: list[str]) -> dict[str, tuple[str, Rule]]:
     found: dict[str, tuple[str, Rule]] = {}
     for release in releases:
         for rule in engine.rules:
-            if release in (rule.since, rule.until, *edges(dict(rule.params))):
+            if release in (rule.since, rule.until, *named_words(dict(rule.params))):
                 found.setdefault(rule.id, (release, rule))
     return found
 
@@ -61,7 +46,7 @@ def told(rule: Rule, report: WatchReport, tree: FolderTree, given: AnchorFile, v
             return "a changed place"
     fresh = {name for entry in report.names for name in (*entry.new, *entry.gone)}
     fresh |= {part for name in fresh for part in re.split(r"[=.]", name)}
-    if fresh & {*edges(dict(rule.params)), *rule.methods}:
+    if fresh & {*named_words(dict(rule.params)), *rule.methods}:
         return "a new name"
     return ""
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -164,6 +165,8 @@ def resolve(
 ) -> tuple[AnchorFile, list[Rule]]:
     """The anchors of a version, and the rows whose words lead nowhere."""
     resolver = Resolver(tree, version)
+    ask = compare.asking(tree)
+    listed = {what: compare.names(given, tree, ask, what) for what in given.lists}
     rules: dict[str, set[str]] = {}
     lost = []
     for rule in rows(engine, version):
@@ -172,6 +175,8 @@ def resolve(
             continue
         hinted = [p for p in given.hints.get(rule.id, ()) if exists(tree, p)]
         places |= set(hinted) if rule.id in given.hints else largest(resolver.places(rule))
+        said = set(named_words(dict(rule.params)))
+        places |= {f"{NAMES}{what}" for what in given.tied if said & set(listed[what])}
         if not places:
             lost.append(rule)
         rules[rule.id] = once(resolver, places)
@@ -180,18 +185,32 @@ def resolve(
     for place in every:
         path, _, symbol = place.partition("::")
         kept[place] = compare.answers(path, resolver.text(path), [symbol])[symbol]
-    ask = compare.asking(tree)
     return (
         msgspec.structs.replace(
             given,
             version=version,
             rules={rule: tuple(sorted(places)) for rule, places in sorted(rules.items()) if places},
             places=kept,
-            names={what: " ".join(compare.names(given, tree, ask, what)) for what in given.lists}
+            names={what: " ".join(names) for what, names in listed.items()}
             | {MESSAGES: " ".join(sorted(compare.messages(given, tree)))},
         ),
         lost,
     )
+
+
+def named_words(value: Any) -> Iterator[str]:
+    """Every word in a row's parameters and in the tables that they name."""
+    if isinstance(value, str):
+        yield from value.replace(":", " ").split()
+    elif isinstance(value, Mapping):
+        if isinstance(table := value.get("table"), str):
+            yield from named_words(files.parse(files.folder() / "tables" / f"{table}.toml"))
+        yield from map(str, value)
+        for part in value.values():
+            yield from named_words(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from named_words(part)
 
 
 def largest(places: set[str]) -> set[str]:
