@@ -220,18 +220,23 @@ def kv_dtype_is_the_models(
     kinds: list[str],
     floor: int,
     refusing: dict[str, str],
-    unless_types: list[str],
+    as_auto: dict[str, str],
+    float32_as: str,
 ) -> CheckOutcome:
     """Fail when the KV cache is asked for in one of these types, and both are loaded in another.
 
-    floor, refusing: _loaded_dtype(); unless_types: targets for which the engine does not ask.
+    floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
+    as no wish; float32_as: what a target stored in float32 is loaded in from the floor on.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
         return not_applicable(f"KV cache {kind}")
-    if pair.target.config.model_type in unless_types:
-        return not_applicable(f"the target's model_type is {pair.target.config.model_type}")
+    config = pair.target.config
+    if as_auto.get(config.model_type or "") == kind:
+        return not_applicable(f"the target's model_type is {config.model_type}")
     wanted, source = _loaded_dtype(pair, floor, refusing)
+    if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
+        wanted, source = float32_as, "the target is stored in float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     words = f"KV cache {kind}; {source} {wanted}"
