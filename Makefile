@@ -45,8 +45,9 @@ anchors: $(VENV)/.dev        ## ENGINE=vllm SOURCE=folder [LABEL=…]: rules/anc
 	$(BIN)/python -m tests.agreement.make_anchors '$(ENGINE)' --source '$(SOURCE)' \
 	  $(if $(LABEL),--label '$(LABEL)')
 
-audit: $(VENV)/.dev          ## SEED=7 N=5 SOURCES="vllm=clone vllm=folder …": rows and the code at their edges
-	$(BIN)/python -m tests.agreement.audit --seed '$(SEED)' --rows '$(or $(N),5)' $(SOURCES)
+audit: $(VENV)/.dev          ## SEED=7 N=5 [UNREAD=1] SOURCES="vllm=clone vllm=folder …": rows and the code at their edges
+	$(BIN)/python -m tests.agreement.audit --seed '$(or $(SEED),0)' --rows '$(or $(N),5)' \
+	  $(if $(UNREAD),--unread) $(SOURCES)
 
 quotes: $(VENV)/.dev         ## SOURCES="vllm=clone vllm=folder …": rows whose words a release does not hold
 	$(BIN)/python -m tests.agreement.quotes $(SOURCES)

@@ -5,12 +5,19 @@
 A source is a git clone with release tags, or a folder of wheels and of source folders that are
 named ENGINE-VERSION. Code is printed at the first version of the window and at the last, with what
 changed from the release before the first and to the release behind the last.
+
+audited.tsv lists the rows that were held against the code at both edges: engine, id, digest of the
+row, date, where. A row that was changed since counts as not read. `--unread` draws from those that
+are left; `--record FILE` takes over lines "engine, id, methods, since, until, mark, where".
+docs/agreement.md says what a row is held to.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import difflib
+import hashlib
 import io
 import random
 import subprocess
@@ -36,6 +43,54 @@ FIELDS = (
     "title", "methods", "drafts", "check", "params", "since", "until", "reaction", "severity",
     "engine_says", "why", "fix", "source", "basis",
 )  # fmt: skip
+
+
+AUDITED = Path(__file__).with_name("audited.tsv")
+HELD = ("right", "mended")
+
+
+def row_digest(rule: Rule) -> str:
+    """Changes with everything that an auditor looks at."""
+    held = [repr(getattr(rule, name)) for name in FIELDS if name not in ("source", "basis")]
+    return hashlib.sha256("\n".join(held).encode()).hexdigest()[:10]
+
+
+def audited() -> set[tuple[str, str, str]]:
+    """Engine, id and digest of the rows that were held against the code."""
+    lines = AUDITED.read_text(encoding="utf-8").splitlines()[1:]
+    return {(engine, rule, digest) for engine, rule, digest, *_ in (x.split("\t") for x in lines)}
+
+
+def record(notes: list[Path]) -> tuple[int, list[str]]:
+    """Take over readers' notes; how many rows are new, and the lines that name none."""
+    head, *kept = AUDITED.read_text(encoding="utf-8").splitlines()
+    known = {tuple(line.split("\t")[:3]): line for line in kept}
+    today, lost = datetime.datetime.now(datetime.UTC).date().isoformat(), []
+    for line in (line for note in notes for line in note.read_text("utf-8").splitlines()):
+        engine, rule_id, methods, since, until, mark, where = [*line.split("\t"), *[""] * 7][:7]
+        wanted = (set(methods.split(",")) - {"-", ""}, since.strip("-"), until.strip("-"))
+        same = [
+            rule
+            for rule in (book.load(engine).rules if engine in book.engine_files() else ())
+            if rule.id == rule_id
+            and ({*rule.methods} if wanted[0] else set(), rule.since or "", rule.until or "")
+            == wanted
+        ]
+        if mark not in HELD:
+            continue
+        if not same:
+            lost.append(line)
+        for rule in same:
+            digest = row_digest(rule)
+            known[engine, rule_id, digest] = "\t".join((engine, rule_id, digest, today, where))
+    rows = {
+        (name, rule.id, row_digest(rule))
+        for name in book.engine_files()
+        for rule in book.load(name).rules
+    }
+    fresh = sorted(line for key, line in known.items() if key in rows)
+    AUDITED.write_text("\n".join((head, *fresh)) + "\n", encoding="utf-8")
+    return len(set(fresh) - set(kept)), lost
 
 
 class TagTree:
@@ -202,12 +257,22 @@ def by_engine(texts: list[str]) -> Iterator[tuple[str, list[Path]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=int, default=5)
-    parser.add_argument("sources", nargs="+", metavar="ENGINE=PATH")
+    parser.add_argument("--unread", action="store_true", help="Only rows not in audited.tsv.")
+    parser.add_argument("--record", type=Path, nargs="+", metavar="FILE", help="Readers' notes.")
+    parser.add_argument("sources", nargs="*", metavar="ENGINE=PATH")
     given = parser.parse_args()
+    if given.record:
+        new, lost = record(given.record)
+        print(f"{new} rows recorded; {len(lost)} lines name no row", *lost, sep="\n  ")
+        return
     releases = {name: Releases(book.load(name), at) for name, at in by_engine(given.sources)}
     drawn = [(name, rule) for name, engine in releases.items() for rule in engine.engine.rules]
+    if given.unread:
+        held = audited()
+        drawn = [(name, r) for name, r in drawn if (name, r.id, row_digest(r)) not in held]
+        print(f"{len(drawn)} rows were not read since they changed")
     weights = [WEIGHTS.get(rule.reaction, 1) for _, rule in drawn]
     order = random.Random(given.seed)
     keys = [order.random() ** (1 / weight) for weight in weights]  # drawn without putting back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from draftcheck.rulebook import book
@@ -58,3 +59,37 @@ def test_the_same_seed_draws_the_same_rows(
         drawn.append([line for line in shown if line.startswith("mlx-lm MLX")])
     assert len(drawn[0]) == 3
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_rows_that_were_read_are_left_out_until_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "audited.tsv"
+    ledger.write_text("engine\tid\tdigest\tdate\twhere\nmlx-lm\tMLX001\tgone\t2026-01-01\tx\n")
+    monkeypatch.setattr(audit, "AUDITED", ledger)
+    first, other = book.load(ENGINE).rules[:2]
+    notes = tmp_path / "notes.tsv"
+    lines = [
+        (ENGINE, rule.id, ",".join(rule.methods), rule.since or "-", rule.until or "-", mark, "f:1")
+        for rule, mark in ((first, "right"), (other, "left"))
+    ]
+    lines.append((ENGINE, "MLX999", "", "-", "-", "right", "nowhere"))
+    notes.write_text("".join("\t".join(line) + "\n" for line in lines))
+
+    monkeypatch.setattr("sys.argv", ["audit", "--record", str(notes)])
+    audit.main()
+    told = capsys.readouterr().out
+    assert told.startswith("1 rows recorded; 1 lines name no row")
+    assert "MLX999" in told
+    [_, kept] = ledger.read_text().splitlines()
+    assert kept.split("\t")[:3] == [ENGINE, first.id, audit.row_digest(first)]
+
+    every = len(book.load(ENGINE).rules)
+    monkeypatch.setattr(
+        "sys.argv", ["audit", "--unread", "--rows", str(every), f"{ENGINE}={tmp_path}"]
+    )
+    audit.main()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"{every - 1} rows were not read since they changed"
+    changed = msgspec.structs.replace(first, fix="Something else.")
+    assert (ENGINE, first.id, audit.row_digest(changed)) not in audit.audited()

@@ -6,10 +6,13 @@ import json
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from draftcheck.anchors.trees import FolderTree
 from draftcheck.rulebook import anchors, book, files
 from draftcheck.versions import covers
+from tests.agreement import make_anchors
 from tests.conftest import Ran, Run
 from tests.watch.conftest import ENGINE, SOURCE, forget, write_source, write_wheel
 
@@ -115,6 +118,7 @@ def test_a_file_that_is_not_parsed_confirms_nothing(run: Run, rules: Path, tmp_p
 def test_new_names_messages_and_options(run: Run, rules: Path, tmp_path: Path) -> None:
     text = STEP.replace('"--draft-model"', '"--drafter"') + (
         "\n\ndef other(size):\n    raise ValueError(f'A draft of {size} is ' 'too large')\n"
+        "\n\ndef quiet(log):\n    log.warning('The draft of %s is left out', 1)\n    log.info('hello')\n"
     )
     mamba = "class Mamba(Base):\n    def is_trimmable(self):\n        return False\n"
     source = write_source(tmp_path / "new", generate=text, models__mamba=mamba)
@@ -124,8 +128,9 @@ def test_new_names_messages_and_options(run: Run, rules: Path, tmp_path: Path) -
     assert names["options"] == (["--drafter"], ["--draft-model"])
     assert names["model-types"] == (["mamba"], [])
     assert names["trimmable"] == (["Mamba"], [])
-    [message] = ran.json["messages"]["new"]
-    assert (message["file"], message["text"]) == ("generate.py", "A draft of … is too large")
+    told = {(message["file"], message["text"]) for message in ran.json["messages"]["new"]}
+    words = ("A draft of … is too large", "The draft of %s is left out")
+    assert told == {("generate.py", text) for text in words}, "errors and warnings"
     assert ran.json["read_again"] == ["MLX001", "MLX004"], "both rest on lists that grew"
 
 
@@ -227,6 +232,23 @@ def test_update_writes_nothing_over_changed_code(run: Run, rules: Path, tmp_path
         ran = run("watch", ENGINE, *asked, "--source", write_source(tmp_path / "new"), "--update")
         assert ran.code == 2
     assert before == {path: path.read_bytes() for path in rules.rglob("*.toml")}
+
+
+def test_a_rule_that_names_one_of_a_tied_list_rests_on_the_list(
+    rules: Path, tmp_path: Path
+) -> None:
+    given = anchors.load(ENGINE)
+    assert given is not None
+    engine = book.load(ENGINE)
+    naming = next(rule for rule in engine.rules if rule.params and not rule.until)
+    word = next(iter(make_anchors.named_words(dict(naming.params))))
+    source = write_source(tmp_path / "new", utils=f"HEADS = {{{word!r}: 1}}\n")
+    listed = msgspec.structs.replace(given, lists={"heads": ("utils.py::HEADS",)}, hints={})
+    tree = FolderTree(source, "mlx_lm", engine.checked)
+    for tied in ((), ("heads",)):
+        asked = msgspec.structs.replace(listed, tied=tied, rules={}, places={}, names={})
+        made, _ = make_anchors.resolve(engine, tree, engine.checked, asked)
+        assert ("names heads" in made.rules.get(naming.id, ())) == bool(tied)
 
 
 ANCHORED = [name for name in book.engine_files() if anchors.load(name)]
