@@ -90,11 +90,12 @@ def holders(path: str, text: str, word: str) -> list[str]:
 def errors(file: PythonFile) -> Iterator[tuple[int, str]]:
     """Line and words of every error and warning of a file; what is filled in is written …"""
     for node in ast.walk(file.tree):
-        value: ast.AST | None = None
         if isinstance(node, ast.Raise | ast.Assert):
             value = node.exc if isinstance(node, ast.Raise) else node.msg
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            value = node.args[0] if node.func.attr in _WARNS else None
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _WARNS:
+            value = node.args[0] if node.args else None
+        else:
+            continue
         words = " ".join(text for _, text in texts(value) if text.strip()) if value else ""
         if words:
             yield node.lineno, " ".join(words.split())

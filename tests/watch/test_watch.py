@@ -118,7 +118,8 @@ def test_a_file_that_is_not_parsed_confirms_nothing(run: Run, rules: Path, tmp_p
 def test_new_names_messages_and_options(run: Run, rules: Path, tmp_path: Path) -> None:
     text = STEP.replace('"--draft-model"', '"--drafter"') + (
         "\n\ndef other(size):\n    raise ValueError(f'A draft of {size} is ' 'too large')\n"
-        "\n\ndef quiet(log):\n    log.warning('The draft of %s is left out', 1)\n    log.info('hello')\n"
+        "\n\ndef quiet(log):\n    log.info('hello')\n"
+        "    log.warning('The draft of %s is left out', 1)\n"
     )
     mamba = "class Mamba(Base):\n    def is_trimmable(self):\n        return False\n"
     source = write_source(tmp_path / "new", generate=text, models__mamba=mamba)
@@ -243,10 +244,11 @@ def test_a_rule_that_names_one_of_a_tied_list_rests_on_the_list(
     naming = next(rule for rule in engine.rules if rule.params and not rule.until)
     word = next(iter(make_anchors.named_words(dict(naming.params))))
     source = write_source(tmp_path / "new", utils=f"HEADS = {{{word!r}: 1}}\n")
-    listed = msgspec.structs.replace(given, lists={"heads": ("utils.py::HEADS",)}, hints={})
+    bare = {"hints": {}, "rules": {}, "places": {}, "names": {}}
+    listed = msgspec.structs.replace(given, lists={"heads": ("utils.py::HEADS",)}, **bare)
     tree = FolderTree(source, "mlx_lm", engine.checked)
     for tied in ((), ("heads",)):
-        asked = msgspec.structs.replace(listed, tied=tied, rules={}, places={}, names={})
+        asked = msgspec.structs.replace(listed, tied=tied)
         made, _ = make_anchors.resolve(engine, tree, engine.checked, asked)
         assert ("names heads" in made.rules.get(naming.id, ())) == bool(tied)
 
