@@ -241,7 +241,7 @@ def test_a_rule_that_names_one_of_a_tied_list_rests_on_the_list(
     given = anchors.load(ENGINE)
     assert given is not None
     engine = book.load(ENGINE)
-    naming = next(rule for rule in engine.rules if rule.params and not rule.until)
+    naming = next(r for r in engine.rules if r.params and not r.until and r.id in given.rules)
     word = next(iter(make_anchors.named_words(dict(naming.params))))
     source = write_source(tmp_path / "new", utils=f"HEADS = {{{word!r}: 1}}\n")
     bare = {"hints": {}, "rules": {}, "places": {}, "names": {}}

@@ -1104,11 +1104,17 @@ def mtp_layers_present(
 
 
 def mtp_class_quantised(
-    pair: JudgedPair, *, method: str, table: str, able: dict[str, str]
+    pair: JudgedPair,
+    *,
+    method: str,
+    table: str,
+    able: dict[str, str],
+    only: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target is quantised so and the class of the MTP layers does not take that.
 
-    able: families whose class does. The draft is loaded as the target is, whatever its config says.
+    able: families whose class does; only: those that the rule is about. The draft is loaded as the
+    target is, whatever its config says.
     """
     needed(pair.target.config.model_type, "the target's config was not read")
     if quant_method(pair.target) != method:
@@ -1116,6 +1122,8 @@ def mtp_class_quantised(
     config, ready = pair.drafter.config, pair.setup.tables[table].ready
     if not any(_listed(config, pair.setup, table)) and not _is_family(config, ready, pair.setup):
         return not_applicable("another rule says that no such layers are built")
+    if only is not None and not _is_family(config, only, pair.setup):
+        return not_applicable("another family")
     words = f"{method}, {pair.drafter_side} model_type is {whole_type(config)}"
     return ok(words) if _is_family(config, able, pair.setup) else fail(words)
 
