@@ -340,6 +340,9 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
                     schemes.add(str(weights.get("strategy") or ""))
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
         names = [*sorted(schemes), *named]
+        if structure := quantization.get("sparsity_structure"):  # "float8-float8/2:4 dense"
+            sparse = f"{structure} {quantization.get('sparsity')}"
+            names += [f"{name}/{sparse}" for name in sorted(schemes)] or [sparse]
         if quantization.get("weight_block_size"):
             names.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up

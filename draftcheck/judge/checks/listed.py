@@ -397,12 +397,13 @@ def quantization_scheme_listed(
     known: dict[str, str],
     unless: dict[str, str] | None = None,
     weights_only: bool = False,
+    activations: bool = False,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
-    all groups of which name activations too.
+    all groups of which name activations too; activations: nor one with a group that names none.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -413,7 +414,8 @@ def quantization_scheme_listed(
         groups = stated.get("config_groups")
         listed = groups.values() if isinstance(groups, dict) else ()
         inner = [group for group in listed if isinstance(group, dict)]
-        if weights_only and all(group.get("input_activations") for group in inner):
+        named = [bool(group.get("input_activations")) for group in inner]
+        if (weights_only and all(named)) or (activations and not all(named)):
             continue
         parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
