@@ -269,19 +269,25 @@ def target_reads_kv_dtype(
     above: int = 1000,
     latent: bool = False,
     whole: dict[str, str] | None = None,
+    heads: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
     Those are GPUs from lowest to below floor, and from above on; latent: only targets that keep
     latent vectors (MLA), which not every model of a type does; whole: types of whole models, not
-    of their text parts.
+    of their text parts; heads: so are targets with attention alone and heads of other sizes.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     name = needed(pair.target.config.model_type, "the target's model_type was not read")
     words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
-    listed = name in types or is_listed(whole_type(pair.target.config), whole or {}, pair.setup)
-    if not listed or (latent and not pair.target.config.sizes.get("kv_lora_rank")):
+    config = pair.target.config
+    listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
+    compressed = config.sizes.get("kv_lora_rank")
+    if heads and config.head_dim and not compressed and config.recurrent is False:
+        words += f", heads of {config.head_dim}"
+        listed = listed or str(config.head_dim) not in heads
+    if not listed or (latent and not compressed):
         return not_applicable(words)
     lacks = lowest <= given < floor or given >= above
     return fail(words) if kind in kinds and lacks else ok(words)
