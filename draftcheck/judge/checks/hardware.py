@@ -27,6 +27,8 @@ from draftcheck.values.words import CheckOutcome
 
 GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
+EVERY_GPU = 1000
+"""The floor of rules that hold on every GPU with CUDA."""
 
 
 def capability_at_least(
@@ -248,9 +250,10 @@ def kv_dtype_other_than(
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
 
-    latent: types of target with a latent cache (MLA), which have backends of their own.
+    Without families every GPU fails, named or not; latent: types of target with a latent cache
+    (MLA), which have backends of their own.
     """
-    given = applies(capability(pair.setup), NO_GPU)
+    given = _named(pair.setup, every=not families)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if not kind.startswith(starts) or str(given) in families:
@@ -273,11 +276,12 @@ def target_reads_kv_dtype(
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
-    Those are GPUs from lowest to below floor, and from above on; latent: only targets that keep
-    latent vectors (MLA), which not every model of a type does; whole: types of whole models, not
-    of their text parts; heads: so are targets with attention alone and heads of other sizes.
+    Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
+    latent: only targets that keep latent vectors (MLA), which not every model of a type does;
+    whole: types of whole models, not of their text parts; heads: so are targets with attention
+    alone and heads of other sizes.
     """
-    given = applies(capability(pair.setup), NO_GPU)
+    given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     name = needed(pair.target.config.model_type, "the target's model_type was not read")
     words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
@@ -313,6 +317,14 @@ def type_capability(
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
+
+
+def _named(setup: EngineSetup, *, every: bool) -> int:
+    """The capability, which must be known, but where every GPU is meant: 0 stands for any."""
+    given = capability(setup)
+    if given is None and every and not without_cuda(setup):
+        return 0
+    return applies(given, NO_GPU)
 
 
 def without_cuda(setup: EngineSetup) -> bool:
@@ -377,6 +389,8 @@ def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) ->
 
 
 def _gpu(setup: EngineSetup) -> str:
+    if setup.capability is None:
+        return "any GPU"
     return f"{setup.gpu or 'the GPU'} has compute capability {_dotted(capability(setup) or 0)}"
 
 
