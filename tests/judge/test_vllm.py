@@ -256,6 +256,8 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc
 BLOCKS = groups("float", 8, {"type": "float", "num_bits": 8})
 BLOCKS["config_groups"]["group_0"]["weights"]["strategy"] = "block"
 SPARSE = {"sparsity_config": {"format": "sparse-24-bitmask", "targets": ["Linear"]}}
+TWO_OF_FOUR = {"sparsity_config": {**SPARSE["sparsity_config"], "sparsity_structure": "2:4"}}
+HALVED = {**groups("float", 8, {"type": "float", "num_bits": 8}), **TWO_OF_FOUR}
 SCALES = {"weight_block_size": [128, 128]}
 FP8 = {"dtype": "fp8_e4m3", "is_dynamic": False}
 QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_tensors": FP8}}
@@ -266,6 +268,9 @@ QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_
     [
         ("sglang@0.5.23", "h200", GPTQ, "SGL008", "ok"),
         ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL008", "fail"),
+        ("vllm@0.18.1", "a100-80gb", HALVED, "VLL045", "fail"),
+        ("vllm@0.18.1", "h200", HALVED, "VLL045", "ok"),
+        ("vllm@0.19.0", "h200", HALVED, "VLL342", "fail"),
         ("vllm@0.15.1", "h200", GPTQ, "VLL018", "ok"),
         ("vllm@0.15.1", "h200", {**GPTQ, "checkpoint_format": "marlin_24"}, "VLL018", "fail"),
         ("vllm@0.11.2", "t4", groups("int", 4), "VLL045", "fail"),
