@@ -134,13 +134,21 @@ def type_takes_dtype(
 
 
 def quantization_capability(
-    pair: JudgedPair, *, floors: dict[str, str], exact: bool = False, dense: bool = False
+    pair: JudgedPair,
+    *,
+    floors: dict[str, str],
+    exact: bool = False,
+    dense: bool = False,
+    above: int = 0,
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
-    exact: newer ones than that fail too; dense: read for models without experts alone.
+    exact: newer ones than that fail too; dense: read for models without experts alone; above:
+    another rule speaks of older GPUs.
     """
     given = applies(capability(pair.setup), NO_GPU)
+    if given < above:
+        return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
     told = []
     for side, kind, floor in _entries(pair, floors):
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"

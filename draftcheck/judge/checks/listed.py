@@ -398,15 +398,18 @@ def quantization_scheme_listed(
     unless: dict[str, str] | None = None,
     weights_only: bool = False,
     activations: bool = False,
+    with_experts: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
-    all groups of which name activations too; activations: nor one with a group that names none.
+    all groups of which name activations too; activations: nor one with a group that names none;
+    with_experts: known, where it differs for such models.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
+        table = {**known, **(with_experts or {})} if facts.config.experts else known
         if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
             continue
         if not quant_method(facts).startswith(method):
@@ -420,8 +423,8 @@ def quantization_scheme_listed(
         parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
-            if scheme and not is_listed(scheme, known, pair.setup):
-                window = known.get(scheme, "").replace(" ", ", before ")
+            if scheme and not is_listed(scheme, table, pair.setup):
+                window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
                 return fail(f"{side} {key} is {scheme[:80]}{since}")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
