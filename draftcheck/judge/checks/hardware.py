@@ -209,12 +209,13 @@ def kv_dtype_capability(
     lowest: int = 0,
     latent: list[str] | None = None,
     unless_whole: dict[str, str] | None = None,
+    halves: bool = False,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
     which have backends of their own; unless_whole: types of whole models, not of their text parts,
-    which have another one in these versions.
+    which have another one in these versions; halves: with --dtype float32 it is not known.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -227,6 +228,8 @@ def kv_dtype_capability(
         needed(name, "the target's model_type was not read")
     if is_listed(whole_type(pair.target.config), unless_whole or {}, pair.setup):
         return ok(f"{words}, target {whole_type(pair.target.config)}")
+    if halves and asked(pair.setup) == "float32":
+        return unknown(f"{words}, --dtype float32")
     return fail(words)
 
 
