@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from draftcheck import versions
-from draftcheck.judge.checks.listed import in_window, is_listed, marlin_runs, ran_by, whole_type
+from draftcheck.judge.checks.listed import (
+    in_window,
+    is_listed,
+    marlin_runs,
+    quant_method,
+    ran_by,
+    whole_type,
+)
 from draftcheck.judge.checks.outcomes import (
     applies,
     fail,
@@ -205,12 +212,20 @@ def _loaded_dtype(
 
 
 def kv_dtype_capability(
-    pair: JudgedPair, *, starts: str, floor: int, lowest: int = 0, latent: list[str] | None = None
+    pair: JudgedPair,
+    *,
+    starts: str,
+    floor: int,
+    lowest: int = 0,
+    latent: list[str] | None = None,
+    unless_whole: dict[str, str] | None = None,
+    halves: bool = False,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
-    which have backends of their own.
+    which have backends of their own; unless_whole: types of whole models, not of their text parts,
+    which have another one in these versions; halves: with --dtype float32 it is not known.
     """
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -221,6 +236,10 @@ def kv_dtype_capability(
         return ok(words)
     if latent:
         needed(name, "the target's model_type was not read")
+    if is_listed(whole_type(pair.target.config), unless_whole or {}, pair.setup):
+        return ok(f"{words}, target {whole_type(pair.target.config)}")
+    if halves and asked(pair.setup) == "float32":
+        return unknown(f"{words}, --dtype float32")
     return fail(words)
 
 
@@ -281,13 +300,14 @@ def target_reads_kv_dtype(
     latent: bool = False,
     whole: dict[str, str] | None = None,
     heads: list[str] | None = None,
+    quantized: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
     Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
     latent: only targets that keep latent vectors (MLA), which not every model of a type does;
     whole: types of whole models, not of their text parts; heads: so are targets with attention
-    alone and heads of other sizes.
+    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none.
     """
     given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -301,6 +321,8 @@ def target_reads_kv_dtype(
         listed = listed or str(config.head_dim) not in heads
     if not listed or (latent and not compressed):
         return not_applicable(words)
+    if quantized is not None and quant_method(pair.target) not in quantized:
+        return ok(f"{words}, quantised as {quant_method(pair.target)[:80]}")
     lacks = lowest <= given < floor or given >= above
     return fail(words) if kind in kinds and lacks else ok(words)
 
