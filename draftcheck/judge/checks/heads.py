@@ -800,7 +800,7 @@ def _block_head(pair: JudgedPair) -> HeadFacts:
 def mlp_draft_tokens(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
     """Fail when an MLP speculator is asked for more tokens than it predicts.
 
-    at_most: for any more; otherwise multiples are fine.
+    at_most: for any more; otherwise multiples are fine where its stages share their weights.
     """
     tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
     if pair.drafter.role != "mlp_speculator":
@@ -809,7 +809,8 @@ def mlp_draft_tokens(pair: JudgedPair, *, at_most: bool) -> CheckOutcome:
     if not isinstance(most, int) or most < 1:
         return not_applicable("no n_predict was read")
     words = f"{tokens} draft tokens, n_predict {most}"
-    return fail(words) if tokens > most and (at_most or tokens % most) else ok(words)
+    tied = pair.drafter.config.sizes.get("tie_weights") is True
+    return fail(words) if tokens > most and (at_most or tokens % most or not tied) else ok(words)
 
 
 def omni_draft(
