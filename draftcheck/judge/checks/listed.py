@@ -370,6 +370,28 @@ def target_wants_option(
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
+def type_not_read(
+    pair: JudgedPair,
+    *,
+    side: str,
+    architectures: dict[str, str],
+    floor: int = 0,
+    below: int = 0,
+    other_gpus: bool = False,
+) -> CheckOutcome:
+    """Unknown for these classes: what the engine makes of them hangs on what is not read here."""
+    found = type_listed(
+        pair,
+        side=side,
+        types={},
+        architectures=architectures,
+        floor=floor,
+        below=below,
+        other_gpus=other_gpus,
+    )
+    return unknown(found.saw) if found.outcome is Outcome.FAIL else found
+
+
 def quantization_listed(
     pair: JudgedPair, *, known: dict[str, str], complete: bool = False
 ) -> CheckOutcome:

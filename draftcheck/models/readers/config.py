@@ -75,7 +75,7 @@ KEPT_QUANT_KEYS = (
 )  # fmt: skip
 MOST_GROUPS = 100
 ACTIVATIONS = "input_activations"
-GROUP_NUMBERS = ("type", "dtype", "num_bits", "group_size", "actorder", "strategy")
+GROUP_NUMBERS = ("type", "dtype", "num_bits", "group_size", "symmetric", "actorder", "strategy")
 
 
 def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, dict[str, Any]]:
