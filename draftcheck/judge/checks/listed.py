@@ -397,12 +397,13 @@ def quantization_scheme_listed(
     known: dict[str, str],
     unless: dict[str, str] | None = None,
     weights_only: bool = False,
+    for_experts: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
-    all groups of which name activations too.
+    all groups of which name activations too; for_experts: these are known for experts alone.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -422,6 +423,8 @@ def quantization_scheme_listed(
                 window = known.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
                 return fail(f"{side} {key} is {scheme[:80]}{since}")
+            if scheme in (for_experts or ()) and not facts.config.experts:
+                return fail(f"{side} {key} is {scheme[:80]}, and it has no experts")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 
 
