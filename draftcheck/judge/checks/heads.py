@@ -252,6 +252,7 @@ def head_layers_in_range(
     trained_for: str | None = None,
     within: str | None = None,
     or_own: str | None = None,
+    last_depends: bool = False,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
@@ -262,7 +263,8 @@ def head_layers_in_range(
     their layers several times, and count each time; unless_classes: another rule speaks of these;
     trained_for: the key of the head's config that must be the target's number of layers; within:
     the key whose number its layers must lie below too; or_own: versions in which the head's own
-    number of layers stands in for it, where the config does not state it.
+    number of layers stands in for it, where the config does not state it; last_depends: not every
+    class of target hands out what its last layer gives.
     """
     _of_other_class(pair, unless_classes)
     head = head_of(pair)
@@ -282,6 +284,8 @@ def head_layers_in_range(
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
     if within is not None and (why := _beyond_stated(pair, highest, within, unchecked, or_own)):
         return fail(f"{words}; {why}")
+    if last_depends and highest == layers - 1:
+        return unknown(f"{words}; whether it hands out the last one's states was not found out")
     if highest < layers + beyond - shift:
         return ok(words)
     if shift_stated and highest < layers + beyond and in_window(shift_stated, pair.setup):
