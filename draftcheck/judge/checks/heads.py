@@ -250,6 +250,9 @@ def head_layers_in_range(
     looped: dict[str, str] | None = None,
     unless_classes: list[str] | None = None,
     trained_for: str | None = None,
+    within: str | None = None,
+    or_own: str | None = None,
+    last_depends: bool = False,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
@@ -258,7 +261,10 @@ def head_layers_in_range(
     for which these versions read the layer after the one that is named; shift_stated: versions in
     which a config may say that it is the named one after all; looped: classes of targets that run
     their layers several times, and count each time; unless_classes: another rule speaks of these;
-    trained_for: the key of the head's config that must be the target's number of layers.
+    trained_for: the key of the head's config that must be the target's number of layers; within:
+    the key whose number its layers must lie below too; or_own: versions in which the head's own
+    number of layers stands in for it, where the config does not state it; last_depends: not every
+    class of target hands out what its last layer gives.
     """
     _of_other_class(pair, unless_classes)
     head = head_of(pair)
@@ -276,6 +282,10 @@ def head_layers_in_range(
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
     layers = needed(target.config.layers, unread) - own
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
+    if within is not None and (why := _beyond_stated(pair, highest, within, unchecked, or_own)):
+        return fail(f"{words}; {why}")
+    if last_depends and highest == layers - 1:
+        return unknown(f"{words}; whether it hands out the last one's states was not found out")
     if highest < layers + beyond - shift:
         return ok(words)
     if shift_stated and highest < layers + beyond and in_window(shift_stated, pair.setup):
@@ -285,6 +295,22 @@ def head_layers_in_range(
     if is_listed((target.config.architectures or (None,))[0], looped or {}, pair.setup):
         return unknown(f"{words}, which it may run several times")
     return fail(words)
+
+
+def _beyond_stated(
+    pair: JudgedPair, highest: int, key: str, unchecked: str | None, or_own: str | None
+) -> str:
+    """Words for a layer above those that the head's own config gives its target."""
+    head, sizes = head_of(pair), pair.drafter.config.sizes
+    if head.aux_key is not None and head.aux_key == unchecked:
+        return ""
+    stated = sizes.get(key)
+    if isinstance(stated, int):
+        return f"{key} is {stated}" if highest >= stated else ""
+    own = sizes and or_own is not None and in_window(or_own, pair.setup)
+    if own and head.layers is not None and highest >= head.layers:
+        return f"the config states no {key}: its own {head.layers} layers are taken for it"
+    return ""
 
 
 def head_architecture_known(

@@ -130,7 +130,9 @@ def from_dict(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, where: str
 ) -> ConfigFacts:
     part = text_config(config)
-    both = ChainMap(dict(part), dict(config))
+    block = nested if isinstance(nested := config.get("dflash_config"), dict) else {}
+    depth = {name: block[name] for name in ("num_target_layers",) if name in block}
+    both = ChainMap(dict(part), depth, dict(config))
     number = partial(first_integer, (part,))
     heads = number("num_attention_heads", "n_head", "num_heads")
     hidden = number("hidden_size", "n_embd", "d_model", "dim")
