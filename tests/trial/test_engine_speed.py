@@ -295,6 +295,30 @@ def test_passes_of_llama_server_are_those_of_a_long_answer(servers: int) -> None
         assert costs.pass_step(g, g) == pytest.approx(5e-3 + g * 0.5e-3)
 
 
+def test_a_draft_step_leaves_room_for_the_check() -> None:
+    """A pass takes what it took, whatever its steps took one by one: here much longer."""
+
+    class Sublinear(SettlingServer):
+        def passes(self, context: int, count: int) -> list[tuple[int, float]]:
+            told = super().passes(context, count)
+            return [(g, 5e-3 + (2e-3 + g * 0.3e-3) * bool(g)) for g, _ in told]
+
+    class Servers:
+        servers = 8
+
+        @contextmanager
+        def server(self, g: int | None = None) -> Iterator[Sublinear]:
+            yield Sublinear(g or 0)
+
+    for draft, verify in ((1.2e-3, {2: 5.2e-3, 5: 6e-3, 9: 6.5e-3}), (0.1e-3, {9: 20e-3})):
+        steps = Costs(draft, 5e-3, verify, "timed", engine="llama.cpp")
+        costs = llama_pass_times.PassTimer(cast(Any, Servers()), 64).costs(steps)
+        for g in (1, 2, 4, 8):
+            assert costs.pass_step(g, g) == pytest.approx(7e-3 + g * 0.3e-3)
+        assert costs.draft_step >= 0
+        assert min(costs.overhead.values()) >= -1e-12
+
+
 def test_answers_are_long_enough_where_all_is_accepted() -> None:
     class Accepting(SettlingServer):
         def passes(self, context: int, count: int) -> list[tuple[int, float]]:

@@ -101,12 +101,18 @@ class PassTimer:
 
 
 def _made_up(passes: Mapping[int, float], steps: Costs) -> Costs:
-    """Steps take what they took, as far as the passes leave room; the rest is overhead."""
+    """Steps take what they took, as far as the passes leave room; the rest is overhead.
+
+    The check comes first: a draft step that took its room would leave wide checks cheaper than
+    narrow ones, which costs do not believe, and the pass would come out longer than it was.
+    """
     plain = structs.replace(steps, target_step=passes[PLAIN])
     drafting = {g: seconds for g, seconds in passes.items() if g != PLAIN}
-    room = [(seconds - plain.target_step) / g for g, seconds in drafting.items()]
-    draft = max(min(steps.draft_step, *room), 0.0)
-    check = {g: min(plain.verify_step(g + 1), s - g * draft) for g, s in drafting.items()}
+    check: dict[int, float] = {}
+    for g in sorted(drafting, reverse=True):
+        check[g] = min(plain.verify_step(g + 1), drafting[g], *check.values())
+    room = [(seconds - check[g]) / g for g, seconds in drafting.items()]
+    draft = min(steps.draft_step, *room)
     return structs.replace(
         plain,
         draft_step=draft,
