@@ -684,11 +684,18 @@ def head_norm_before_fc(
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
-def head_fc_norms(pair: JudgedPair, *, known: dict[str, str], form: str = "") -> CheckOutcome:
+def head_fc_norms(
+    pair: JudgedPair,
+    *,
+    known: dict[str, str],
+    form: str = "",
+    classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when the head norms each hidden state before fc and its class does not, here.
 
-    form: only heads that are stored in it.
+    form: only heads that are stored in it; classes: only heads of these.
     """
+    _only_of(pair, classes)
     head = head_of(pair)
     needed(head.declared, "fc_norm was not read")
     if form and needed(head.form, FORM_UNREAD) != form:
