@@ -510,10 +510,12 @@ def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
     return fail("embed_tokens is there") if found else ok("no tensor embed_tokens")
 
 
-def head_embeds_over_stages(pair: JudgedPair) -> CheckOutcome:
+def head_embeds_over_stages(
+    pair: JudgedPair, *, kept: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when stages are asked for and the head borrows the embedding of the first one.
 
-    A target that ties its embeddings has them on the last stage too.
+    A target that ties its embeddings has them on the last stage too; kept: so have these classes.
     """
     size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
     head, tied = head_of(pair), pair.target.config.tied
@@ -523,7 +525,11 @@ def head_embeds_over_stages(pair: JudgedPair) -> CheckOutcome:
     if found or tied:
         return ok("embed_tokens is there" if found else "the target ties its embeddings")
     words = f"pipeline parallel size {size}, and the head has no embed_tokens"
-    return fail(words) if tied is False else unknown(words)
+    name = needed((pair.target.config.architectures or (None,))[0], "architecture was not read")
+    if is_listed(name, kept or {}, pair.setup):
+        return ok(f"{name} has its embedding on the last stage too")
+    plain = tied is False and pair.target.config.multimodal is False
+    return fail(words) if plain else unknown(words)
 
 
 def head_names_vocabulary(
@@ -710,11 +716,18 @@ def head_norm_before_fc(
     return ok(words) if in_window(since, pair.setup) else fail(words)
 
 
-def head_fc_norms(pair: JudgedPair, *, known: dict[str, str], form: str = "") -> CheckOutcome:
+def head_fc_norms(
+    pair: JudgedPair,
+    *,
+    known: dict[str, str],
+    form: str = "",
+    classes: list[str] | None = None,
+) -> CheckOutcome:
     """Fail when the head norms each hidden state before fc and its class does not, here.
 
-    form: only heads that are stored in it.
+    form: only heads that are stored in it; classes: only heads of these.
     """
+    _only_of(pair, classes)
     head = head_of(pair)
     needed(head.declared, "fc_norm was not read")
     if form and needed(head.form, FORM_UNREAD) != form:
