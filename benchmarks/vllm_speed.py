@@ -70,7 +70,7 @@ SHAPES = {
 }  # fmt: skip
 METHODS = {"eagle3": "eagle3", "head14b": "eagle3"}
 LOADS = (1, 4, 16, 64)
-PROMPT, TOKENS, ROUNDS = 256, 72, 6
+PROMPT, TOKENS, ROUNDS = 256, 40, 6
 SKIPPED, BLOCK = 8, 8
 """Passes at the start that are not counted, and passes that are timed together."""
 CONTEXT = 2048

@@ -43,16 +43,20 @@ Modelled = Callable[[int, int], float]
 def time_engine(
     engines: VllmEngines, ref: str, engine: Any, loads: Sequence[int], rounds: int | None = None
 ) -> Loads:
-    """Loads take turns, so that a slow moment of the machine falls on all of them."""
+    """Loads take turns, so that a slow moment of the machine falls on all of them.
+
+    rounds: that many of an engine that was used before; else a first one is not counted.
+    """
     context = engines.context
     prompt = [1 + i % 97 for i in range(min(PROMPT, context // 2))]
     tokens = min(TOKENS, context - len(prompt) - LONGEST)
     settings = {"temperature": 0.0, "max_tokens": tokens, "ignore_eos": True, "detokenize": False}
     found: Loads = {sequences: [] for sequences in loads}
-    for turn in range((rounds or ROUNDS) + 1):
+    for turn in range(rounds or ROUNDS + 1):
         for sequences in loads:
             ends = engines.pass_ends(ref, engine, [prompt] * sequences, settings)[SKIPPED:]
-            if turn and len(ends) > 1:  # first come kernels that are made at their first use
+            # First come kernels that are made at their first use.
+            if (turn or rounds) and len(ends) > 1:
                 found[sequences].append(_a_pass(ends))
     return found
 
