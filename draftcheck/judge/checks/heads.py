@@ -788,6 +788,19 @@ def head_markov(
     return ok(words) if kind is None or kind.lower() in types else fail(words)
 
 
+def draft_tokens_at_most(pair: JudgedPair, *, most: int, latent: bool = False) -> CheckOutcome:
+    """Fail when more tokens are asked for; latent: for targets that keep latent vectors (MLA)."""
+    tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
+    words = f"{tokens} draft tokens, at most {most}"
+    if tokens <= most:
+        return ok(words)
+    if latent:
+        needed(pair.target.config.model_type, "the target's config was not read")
+        if not pair.target.config.sizes.get("kv_lora_rank"):
+            return ok(f"{tokens} draft tokens, the target keeps no latent vectors")
+    return fail(words)
+
+
 def draft_tokens_at_least_block(pair: JudgedPair, *, key: str) -> CheckOutcome:
     """Fail when fewer tokens are asked for than the block has, where the config names it so."""
     tokens, head = applies(pair.setup.draft_tokens, NO_LENGTH), _block_head(pair)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from draftcheck.errors import UsageError
 from draftcheck.judge.checks import heads
+from draftcheck.judge.checks.hardware import NO_GPU, capability
 from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
@@ -311,12 +312,15 @@ def draft_tensor_parallel(
     target: bool,
     inherits: list[str] | None = None,
     named: list[str] | None = None,
+    below: int | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values.
 
     inherits: only drafts of these types (empty: of any), or with one of the words in named in
-    their name, which take the target's size where they have none.
+    their name, which take the target's size where they have none; below: only on such GPUs.
     """
+    if below is not None and applies(capability(pair.setup), NO_GPU) >= below:
+        return ok("a newer GPU")
     size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
     if inherits is not None:
         size = applies(size or pair.setup.tensor_parallel, "no tensor parallelism asked for")
