@@ -421,13 +421,14 @@ def quantization_scheme_listed(
     weights_only: bool = False,
     activations: bool = False,
     with_experts: dict[str, str] | None = None,
+    unsure: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models.
+    with_experts: known, where it differs for such models; unsure: unknown with these targets.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -448,16 +449,10 @@ def quantization_scheme_listed(
             if scheme and not is_listed(scheme, table, pair.setup):
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
-                return fail(f"{side} {key} is {scheme[:80]}{since}")
+                words = f"{side} {key} is {scheme[:80]}{since}"
+                name = _architecture(pair.target.config) or ""
+                return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
     return unread_config(pair.both) or ok("no scheme that this version lacks")
-
-
-def quantization_scheme_not_read(
-    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
-) -> CheckOutcome:
-    """Unknown with any other scheme: what the engine makes of it was not found out."""
-    found = quantization_scheme_listed(pair, method=method, key=key, known=known)
-    return unknown(found.saw) if found.outcome is Outcome.FAIL else found
 
 
 def quantization_deprecated(
