@@ -289,6 +289,7 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
+    unread_quantized: str = "",
     unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
@@ -302,6 +303,7 @@ def type_listed(
     others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
+    unread_quantized: so does one quantised by a method of this family;
     unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
@@ -341,6 +343,8 @@ def type_listed(
             return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
+        if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
+            return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
