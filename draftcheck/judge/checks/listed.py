@@ -362,12 +362,20 @@ def target_class_later(
 
 
 def target_wants_option(
-    pair: JudgedPair, *, architectures: dict[str, str], unless_null: str = ""
+    pair: JudgedPair,
+    *,
+    architectures: dict[str, str],
+    unless_null: str = "",
+    if_recurrent: list[str] | None = None,
 ) -> CheckOutcome:
     """Unknown for targets that start with an option only: whether it is given is not known here.
 
-    unless_null: a config that says null for this size is none of these.
+    unless_null: a config that says null for this size is none of these; if_recurrent: these classes
+    only where some layer keeps a recurrent state.
     """
+    config = pair.target.config
+    if _architecture(config) in (if_recurrent or ()) and config.recurrent is False:
+        return ok("the target has no recurrent layers")
     seen = type_listed(
         pair, side="target", types={}, architectures=architectures, unless_null=unless_null
     )
