@@ -53,7 +53,6 @@ ONLY_UNKNOWN = {
     "draft_kind_not_read": "what the engine does with such drafts was not found out",
     "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
-    "quantization_scheme_not_read": "what the engine does with such weights was not found out",
     "type_not_read": "what the engine does with such a class hangs on what is not read",
     "capability_not_read": "what the engine does on such GPUs was not found out",
 }

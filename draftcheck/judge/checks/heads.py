@@ -1107,6 +1107,8 @@ def mtp_layers_present(
     stages: list[str] | None = None,
     beside: str = "",
     backends: dict[str, str] | None = None,
+    classes: dict[str, str] | None = None,
+    unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP layers of the draft's config are not in its weights.
 
@@ -1115,9 +1117,11 @@ def mtp_layers_present(
     asked: only checkpoints of which the loader asks which weights were read, or only the others;
     tracked: quantisations of which it asks too; stages: classes of which the engine loads the
     stages of DSpark instead; beside: when the engine reads safetensors files that are not the
-    model's own too: always, or unindexed (where no index names the files); backends: ran_by().
+    model's own too: always, or unindexed (where no index names the files); backends: ran_by();
+    classes, unless_classes: among_classes().
     """
     ran_by(pair, backends)
+    among_classes(pair, classes, unless_classes)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     unstated = False
     if _is_class(facts, stages or []):

@@ -289,6 +289,7 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
+    unread_quantized: str = "",
     unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
@@ -302,6 +303,7 @@ def type_listed(
     others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
+    unread_quantized: so does one quantised by a method of this family;
     unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
@@ -341,6 +343,8 @@ def type_listed(
             return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
+        if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
+            return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
@@ -358,12 +362,20 @@ def target_class_later(
 
 
 def target_wants_option(
-    pair: JudgedPair, *, architectures: dict[str, str], unless_null: str = ""
+    pair: JudgedPair,
+    *,
+    architectures: dict[str, str],
+    unless_null: str = "",
+    if_recurrent: list[str] | None = None,
 ) -> CheckOutcome:
     """Unknown for targets that start with an option only: whether it is given is not known here.
 
-    unless_null: a config that says null for this size is none of these.
+    unless_null: a config that says null for this size is none of these; if_recurrent: these classes
+    only where some layer keeps a recurrent state.
     """
+    config = pair.target.config
+    if _architecture(config) in (if_recurrent or ()) and config.recurrent is False:
+        return ok("the target has no recurrent layers")
     seen = type_listed(
         pair, side="target", types={}, architectures=architectures, unless_null=unless_null
     )
@@ -421,13 +433,14 @@ def quantization_scheme_listed(
     weights_only: bool = False,
     activations: bool = False,
     with_experts: dict[str, str] | None = None,
+    unsure: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models.
+    with_experts: known, where it differs for such models; unsure: unknown with these targets.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -448,16 +461,10 @@ def quantization_scheme_listed(
             if scheme and not is_listed(scheme, table, pair.setup):
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
-                return fail(f"{side} {key} is {scheme[:80]}{since}")
+                words = f"{side} {key} is {scheme[:80]}{since}"
+                name = _architecture(pair.target.config) or ""
+                return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
     return unread_config(pair.both) or ok("no scheme that this version lacks")
-
-
-def quantization_scheme_not_read(
-    pair: JudgedPair, *, method: str, key: str, known: dict[str, str]
-) -> CheckOutcome:
-    """Unknown with any other scheme: what the engine makes of it was not found out."""
-    found = quantization_scheme_listed(pair, method=method, key=key, known=known)
-    return unknown(found.saw) if found.outcome is Outcome.FAIL else found
 
 
 def quantization_deprecated(
