@@ -188,6 +188,26 @@ def quantization_dtype(
     return unread_config(pair.sides) or next(iter(told), none)
 
 
+def head_size_capability(
+    pair: JudgedPair, *, sizes: list[str], floor: int, above: int, refusing: dict[str, str]
+) -> CheckOutcome:
+    """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
+
+    GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
+    refusing: types of target that are not loaded in float16.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    if not above <= given < floor:
+        return ok(_gpu(pair.setup))
+    config = pair.target.config
+    wanted, _ = _loaded_dtype(pair, floor, refusing)
+    if wanted != "float16" or config.sizes.get("kv_lora_rank"):
+        return not_applicable(f"computes in {wanted}, or keeps latent vectors")
+    size = applies(config.head_dim, "the size of the target's heads was not read")
+    words = f"the target's heads have {size} values, {_gpu(pair.setup)}"
+    return fail(words) if str(size) in sizes else ok(words)
+
+
 def _loaded_dtype(
     pair: JudgedPair, floor: int, refusing: Mapping[str, str]
 ) -> tuple[str | None, str]:

@@ -1337,13 +1337,25 @@ def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | 
     return 1 if _is_family(config, setup.tables[table].one_layer, setup) else None
 
 
-def draft_becomes_mtp(pair: JudgedPair, *, table: str) -> CheckOutcome:
-    """Fail when this version turns such a draft into an MTP head, whatever method is asked for."""
-    config = pair.drafter.config
+def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = None) -> CheckOutcome:
+    """Fail when this version turns such a draft into an MTP head, whatever method is asked for.
+
+    misfit: only whole models whose MTP layers are there and of another width than the target, or
+    only the others.
+    """
+    config, head = pair.drafter.config, pair.drafter.head
     if config.model_type is None and config.architectures is None:
         return unknown("the draft's model_type was not read")
     listed = next(_listed(config, pair.setup, table), None)
-    return fail(f"the draft's {listed}") if listed else ok(f"model_type is {config.model_type}")
+    if not listed:
+        return ok(f"model_type is {config.model_type}")
+    wide, width = pair.target.config.hidden, config.hidden
+    there = pair.drafter.role == "full" and head is not None and head.mtp_present
+    differs = bool(there and wide and width and wide != width)
+    words = f"the draft's {listed}" + (f", width {width:,}, target {wide:,}" if differs else "")
+    if misfit is not None and misfit is not differs:
+        return not_applicable(words)
+    return fail(words)
 
 
 def has_mtp_class(
