@@ -61,7 +61,7 @@ SIZES = (
     "conv_kernel", "mamba_d_conv", "mamba_n_heads", "mamba_d_head", "mamba_d_state",
     "mamba_d_ssm", "mamba_expand", "expand", "attn_layer_period", "attn_layer_offset",
     "attn_layer_indices", "conv_L_cache", "full_attn_idxs", "num_mtp_modules", "num_target_layers",
-    "n_predict", "tie_weights", "use_ordered_embeddings",
+    "n_predict", "tie_weights", "use_ordered_embeddings", "image_token_index",
     "max_sequence_length", "model_max_length", "seq_length", "max_seq_len",
     "original_max_position_embeddings",
 )  # fmt: skip
