@@ -267,6 +267,8 @@ def main() -> None:
         new, lost = record(given.record)
         print(f"{new} rows recorded; {len(lost)} lines name no row", *lost, sep="\n  ")
         return
+    if not given.sources:
+        parser.error("say where the engines' sources are: ENGINE=PATH …")
     releases = {name: Releases(book.load(name), at) for name, at in by_engine(given.sources)}
     drawn = [(name, rule) for name, engine in releases.items() for rule in engine.engine.rules]
     if given.unread:

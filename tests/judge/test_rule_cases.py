@@ -48,12 +48,11 @@ ONLY_UNKNOWN = {
     "draft_recurrent_not_read": "what the engine does with such layers was not found out",
     "recurrent_not_read": "what the engine does with such layers was not found out",
     "target_type_told": "a list that is not all there is",
-    "target_class_later": "another implementation may take the target",
+    "target_not_read": "what the engine does with such a target hangs on what is not read",
     "target_wants_option": "whether the option is given is not read",
     "draft_kind_not_read": "what the engine does with such drafts was not found out",
     "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
-    "type_not_read": "what the engine does with such a class hangs on what is not read",
     "capability_not_read": "what the engine does on such GPUs was not found out",
 }
 NEEDS_NO_FACTS = {

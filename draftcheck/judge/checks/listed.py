@@ -376,11 +376,11 @@ def type_listed(
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
 
-def target_class_later(
-    pair: JudgedPair, *, types: dict[str, str], architectures: dict[str, str]
+def target_not_read(
+    pair: JudgedPair, *, architectures: dict[str, str], types: dict[str, str] | None = None
 ) -> CheckOutcome:
-    """Unknown where the class of the target came later: another implementation may take it."""
-    seen = type_listed(pair, side="target", types=types, architectures=architectures)
+    """Unknown for these targets: what the engine makes of them hangs on what is not read here."""
+    seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
@@ -403,28 +403,6 @@ def target_wants_option(
         pair, side="target", types={}, architectures=architectures, unless_null=unless_null
     )
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
-
-
-def type_not_read(
-    pair: JudgedPair,
-    *,
-    side: str,
-    architectures: dict[str, str],
-    floor: int = 0,
-    below: int = 0,
-    other_gpus: bool = False,
-) -> CheckOutcome:
-    """Unknown for these classes: what the engine makes of them hangs on what is not read here."""
-    found = type_listed(
-        pair,
-        side=side,
-        types={},
-        architectures=architectures,
-        floor=floor,
-        below=below,
-        other_gpus=other_gpus,
-    )
-    return unknown(found.saw) if found.outcome is Outcome.FAIL else found
 
 
 def quantization_listed(
