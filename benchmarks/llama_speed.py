@@ -1,6 +1,6 @@
 """What draftcheck expects of llama-server's speculating passes against what they really take.
 
-    LLAMA_ARG_THREADS=1 python -m benchmarks.llama_speed LLAMA_SERVER [PAIRS | cuda]
+    LLAMA_ARG_THREADS=1 python -m benchmarks.llama_speed LLAMA_SERVER [cuda | TARGET+DRAFT …]
 
 Pairs of real depth with random weights, made in place (F16, 32,000 tokens). In turns, a trial's
 costs are measured as `draftcheck trial` does it, and llama-server speculates for real, a server for
@@ -171,8 +171,7 @@ def compare(pair: tuple[Path, Path]) -> dict[str, Any]:
 def main() -> int:
     os.environ["DRAFTCHECK_LLAMA_SERVER"] = sys.argv[1]
     pairs = ON_A_GPU if OPTIONS.device != "cpu" else PAIRS
-    if sys.argv[2:] and sys.argv[2].isdecimal():
-        pairs = pairs[: int(sys.argv[2])]
+    pairs = tuple(pair for pair in pairs if "+".join(pair) in sys.argv[2:]) or pairs
     found = {}
     with tempfile.TemporaryDirectory() as made:
         for names in pairs:
