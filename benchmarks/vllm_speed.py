@@ -9,10 +9,10 @@ on texts. Drafts differ in width from their targets: random weights of the same 
 
 Each engine is a process of its own: starts take most of the time, so --together start at once and
 are timed in turns, round by round, each alone: a slow minute of the machine then falls on all of
-them. quiet_ms and slow_ms are those of the fastest and the slowest round (of lines before
-2026-11-17T12: what a fifth of the passes stay below, and exceed). own_s: what a trial in vLLM would
-measure, at the same moments. benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of
-it. Needs vllm.
+them. quiet_ms: the calmest moment of all rounds; slow_ms: the middle of the slowest round. (Lines
+before 2026-11-17T12: what a fifth of the passes stay below, and exceed; before T23: the middle of
+the fastest round.) own_s: what a trial in vLLM would measure, in the same minute.
+benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ SHAPES = {
 METHODS = {"eagle3": "eagle3", "head14b": "eagle3"}
 LOADS = (1, 4, 16, 64)
 PROMPT, TOKENS, ROUNDS = 256, 40, 6
-SKIPPED, BLOCK = 8, 8
-"""Passes at the start that are not counted, and passes that are timed together."""
+SKIPPED = 8
+"""Passes at the start that are not counted."""
 CONTEXT = 2048
 READY, GO = "ready", "go"
 CORES = 4
@@ -227,7 +227,7 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     words = SHAPES[target]["vocab_size"] - 100
 
     def run(sequences: int) -> list[float]:
-        """Milliseconds of passes that have every sequence, each the mean of a few in a row."""
+        """When passes ended that had every sequence."""
         for n in range(sequences):
             ids = [(7 * i + 13 * n) % words + 50 for i in range(PROMPT)]
             engine.add_request(f"{time.perf_counter_ns()}-{n}", {"prompt_token_ids": ids}, settings)
@@ -235,8 +235,7 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         while engine.has_unfinished_requests():
             if len(engine.step()) == sequences:
                 ends.append(time.perf_counter())
-        ends = ends[SKIPPED::BLOCK]
-        return [(after - before) / BLOCK * 1e3 for before, after in pairwise(ends)]
+        return ends[SKIPPED:]
 
     own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
     own.context = CONTEXT
@@ -246,7 +245,8 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         return timed[sequences]
 
     loads: dict[int, dict[str, list[Any]]] = {
-        n: {"blocks_ms": [], "launch_us": [], "python_us": [], "own_s": []} for n in LOADS
+        n: {"calm_ms": [], "median_ms": [], "launch_us": [], "python_us": [], "own_s": []}
+        for n in LOADS
     }
     for sequences in LOADS:
         run(sequences)  # kernels that are made at their first use
@@ -255,17 +255,20 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
         for sequences in LOADS:
             cores = calm_cores()
             loads[sequences]["launch_us"].append(launch_us())
-            loads[sequences]["blocks_ms"].append(run(sequences))
+            ends = run(sequences)
+            if len(ends) > 1:
+                passes = [after - before for before, after in pairwise(ends)]
+                loads[sequences]["calm_ms"].append(pass_times.calmest(ends) * 1e3)
+                loads[sequences]["median_ms"].append(statistics.median(passes) * 1e3)
             if length in (pass_times.PLAIN, *pass_times.LENGTHS):
                 loads[sequences]["own_s"] += trial(sequences)
             loads[sequences]["python_us"].append(core_speeds(cores))
         print(READY, flush=True)
     result["own_s"] = {n: load.pop("own_s") for n, load in loads.items()}
     for sequences, load in loads.items():
-        rounds = [statistics.median(one) for one in load["blocks_ms"] if one]
-        if rounds:
+        if rounds := load["median_ms"]:
             result["loads"][sequences] = {
-                "pass_ms": statistics.median(rounds), "quiet_ms": min(rounds),
+                "pass_ms": statistics.median(rounds), "quiet_ms": min(load["calm_ms"]),
                 "slow_ms": max(rounds), **load,
             }  # fmt: skip
     result["accepted"] = sum(
@@ -308,8 +311,7 @@ class Engine:
         stuck.cancel()
 
     def result(self) -> str | None:
-        """Its line; None: it failed."""
-        self.tell("end")
+        """Its line, once told to end; None: it failed."""
         out, _ = self.process.communicate()
         lines = [line for line in out.splitlines() if line.startswith('{"target"')]
         return lines[-1] if lines else None
@@ -347,6 +349,8 @@ def main() -> int:
             for engine in said.rounds * engines:
                 if time.time() - began < said.seconds:
                     engine.round()
+            for engine in engines:
+                engine.tell("end")
             for engine in engines:
                 line = engine.result()
                 if line is None:

@@ -238,6 +238,18 @@ def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, ...]) -> No
             assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=5e-3)
 
 
+@pytest.mark.parametrize("ms", [5, 12, 48, 150])
+def test_of_a_busy_machine_the_calm_moments_count(ms: float) -> None:
+    """Half of the time each pass takes twice as long; short passes gain nothing by being short."""
+    ends, now, period = [0.0], 0.0, max(0.4, 8e-3 * ms)
+    while len(ends) < 46:
+        now += ms / 1e3 * (2 if now % period < period / 2 else 1)
+        ends.append(now)
+    assert pass_times.calmest(ends) == pytest.approx(ms / 1e3)
+    jitter = [end + (i % 2) * 1e-3 for i, end in enumerate(ends)]
+    assert pass_times.calmest(jitter) == pytest.approx(ms / 1e3, rel=0.02)
+
+
 def test_lengths_that_were_not_timed_in_vllm_follow_the_model(tmp_path: Path) -> None:
     """An engine whose passes all take a third longer: drafts beyond its graphs are no line."""
     made = passes("eagle3", "head")

@@ -7,11 +7,12 @@ and every pass has all of them.
 
 Where no graph holds the drafts a pass is as long as the CPU takes to launch it, and machines that
 others share are at half their speed for seconds at a time: of many short rounds the fastest
-counts, of a round its middle, and how far the others lie from it is said.
+counts, of a round its calmest moment, and how far the others lie from it is said.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -30,8 +31,8 @@ PROMPT, TOKENS = 256, 48
 """Of a prompt and of an answer."""
 SKIPPED = 2
 """Passes at the start of an answer that are not counted."""
-BLOCK = 8
-"""Passes that are timed together."""
+MOMENT_S, FEWEST = 0.1, 2
+"""How long passes in a row are timed together, and at least how many."""
 ROUNDS = 12
 
 Loads = dict[int, list[float]]
@@ -57,15 +58,15 @@ def time_engine(
             ends = engines.pass_ends(ref, engine, [prompt] * sequences, settings)[SKIPPED:]
             # First come kernels that are made at their first use.
             if (turn or rounds) and len(ends) > 1:
-                found[sequences].append(_a_pass(ends))
+                found[sequences].append(calmest(ends))
     return found
 
 
-def _a_pass(ends: Sequence[float]) -> float:
-    """Seconds: the median of blocks, or of all passes where there are few."""
-    size = min(BLOCK, len(ends) - 1)
-    blocks = [(after - before) / size for before, after in pairwise(ends[::size])]
-    return median(blocks)
+def calmest(ends: Sequence[float]) -> float:
+    """Seconds of a pass, where passes in a row took least."""
+    each = median([after - before for before, after in pairwise(ends)])
+    size = min(max(FEWEST, math.ceil(MOMENT_S / each)), len(ends) - 1)
+    return min((ends[i + size] - ends[i]) / size for i in range(len(ends) - size))
 
 
 def costs(
