@@ -99,10 +99,17 @@ class TagTree:
     def __init__(self, clone: Path, tag: str, package: str) -> None:
         self.label, self.version = f"{clone.name} {tag}", tag.removeprefix("v")
         self.files: dict[str, str] = {}
+        git = ["git", "-C", str(clone)]
         for start in (*(f"{s}/{package}".strip("/") for s in STARTS if package), ""):
-            command = ["git", "-C", str(clone), "archive", tag, *([start] if start else [])]
-            done = subprocess.run(command, capture_output=True, check=False)
-            if done.returncode == 0:
+            listed = subprocess.run(
+                [*git, "ls-tree", "-rz", "--name-only", tag, *([f"{start}/"] if start else [])],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            # Of code alone: a partial clone need not hold the other files.
+            if wanted := [name for name in listed.stdout.split("\0") if name.endswith(SUFFIXES)]:
+                done = subprocess.run(
+                    [*git, "archive", tag, "--", *wanted], capture_output=True, check=False
+                )
                 self._read(done.stdout, f"{start}/" if start else "")
                 break
         self.names = sorted(self.files)
