@@ -117,10 +117,10 @@ def head_kind_in(
         return unknown(f"{words}, of a form or class that was not read with this method")
     if fails is not None and role not in fails:
         return unknown(words)
-    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
+    return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
-def _unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
+def unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | None:
     """Unknown on an older GPU, or one without CUDA, where the engine may take other code.
 
     It may do so for a KV cache or weights of a type of their own too.
@@ -334,7 +334,7 @@ def head_architecture_known(
     if is_listed(name, known, pair.setup):
         return ok(words)
     words = f"{words}: {_from(known[name])}"
-    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
+    return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_class_has_type(
@@ -441,7 +441,7 @@ def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome
     words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
     if widths[0] == widths[1]:
         return ok(words)
-    return _unread_gpu(pair.setup, unread_below, words) or fail(words)
+    return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_ids_mapped(

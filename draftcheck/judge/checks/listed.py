@@ -606,17 +606,22 @@ def one_backend(
     others: list[str] | None = None,
     heads_alike: dict[str, str] | None = None,
     alone: str = "",
+    formats: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
     or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
-    where the target, or where the draft is the one that is apart.
+    where the target, or where the draft is the one that is apart; formats: a target by
+    compressed-tensors counts in these formats only.
     """
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
+    form = (pair.target.config.quantization or {}).get("format")
+    if formats is not None and ours == "compressed-tensors" and form not in formats:
+        return ok(f"{words}, format {form}")
     alien = theirs not in apart if others is None else theirs in others
     if pair.drafter.role != "full" and not theirs:
         name = _architecture(pair.drafter.config)

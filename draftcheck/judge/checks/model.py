@@ -89,6 +89,7 @@ def draft_context(
     by_layer: dict[str, str] | None = None,
     longrope_original: bool = False,
     unless_rope: list[str] | None = None,
+    unread_below: int = 0,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -101,7 +102,7 @@ def draft_context(
     types whose scaling these versions keep by the kind of layer: it does not count there;
     longrope_original: a model with longrope gets its original length unless more is asked for;
     unless_rope: kinds of scaling, none at all among them, with which the draft's window does not
-    count.
+    count; unread_below: on older GPUs it is not known.
     """
     ran_by(pair, backends)
     scaled = pair.drafter.config.rope_scaling or {}
@@ -124,10 +125,13 @@ def draft_context(
         plain = plain or (stated and _has_rope(facts.config, "yarn"))
         return _window(facts, "plain" if plain else rope, first, unstated, yarn)
 
+    def refused(words: str) -> CheckOutcome:
+        return heads.unread_gpu(pair.setup, unread_below, words) or fail(words)
+
     draft = needed(window(pair.drafter, rope), unread)
     if asked := pair.setup.context:
         words = f"draft {draft:,} tokens, served {asked:,} (--context)"
-        return fail(words) if draft < asked else ok(words)
+        return refused(words) if draft < asked else ok(words)
     served = needed(window(pair.target, target_rope or rope), unread)
     where = "the target's own window"
     most = served_at_most or {}
@@ -135,7 +139,7 @@ def draft_context(
     if served > limit:
         served, where = limit, "unless more is asked for"
     words = f"draft {draft:,} tokens, served {served:,} ({where})"
-    return fail(words) if draft < served else ok(words)
+    return refused(words) if draft < served else ok(words)
 
 
 def _window(
