@@ -607,14 +607,17 @@ def one_backend(
     heads_alike: dict[str, str] | None = None,
     alone: str = "",
     formats: list[str] | None = None,
+    classes: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
     or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
     where the target, or where the draft is the one that is apart; formats: a target by
-    compressed-tensors counts in these formats only.
+    compressed-tensors counts in these formats only; classes: only drafts of these.
     """
+    if classes is not None and not set(classes) & set(pair.drafter.config.architectures or ()):
+        return ok("the draft is of another class")
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
