@@ -278,7 +278,7 @@ def kv_dtype_is_the_models(
     floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
     as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
     it does not apply to targets of these types, to those that keep latent vectors (MLA), nor below
-    the floor, for which the engine has other backends.
+    the floor or without CUDA, for which the engine has other backends.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
@@ -288,9 +288,9 @@ def kv_dtype_is_the_models(
         return not_applicable(f"the target's model_type is {config.model_type}")
     if unread is not None:
         names = (config.model_type, whole_type(config))
-        old = (capability(pair.setup) or floor) < floor
+        other = (capability(pair.setup) or floor) < floor or without_cuda(pair.setup)
         if (
-            old
+            other
             or config.sizes.get("kv_lora_rank")
             or any(is_listed(name, unread, pair.setup) for name in names)
         ):
