@@ -502,6 +502,22 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
     return ok(words) if kind in values else fail(words)
 
 
+def kv_dtype_begins(
+    pair: JudgedPair, *, types: dict[str, str], starts: str, unnamed: bool
+) -> CheckOutcome:
+    """Fail when the KV cache of a target of these types is asked for in a type of another kind.
+
+    types: type -> "since"; unnamed: the engine's own choice (auto) fails too. Read for CUDA.
+    """
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
+        return not_applicable(f"target model_type is {name}, or no CUDA")
+    kind = pair.setup.kv_dtype or "auto"
+    words = f"KV cache {kind[:40]} for {name}"
+    wrong = unnamed if kind == "auto" else not kind.startswith(starts)
+    return fail(words) if wrong else ok(words)
+
+
 def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
     """Fail when more sequences are to run at once than a draft allows."""
     count = applies(pair.setup.sequences, "no number of sequences asked for")
