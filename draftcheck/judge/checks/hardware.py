@@ -271,11 +271,14 @@ def kv_dtype_is_the_models(
     refusing: dict[str, str],
     as_auto: dict[str, str],
     float32_as: str,
+    unread: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the KV cache is asked for in one of these types, and both are loaded in another.
 
     floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
-    as no wish; float32_as: what a target stored in float32 is loaded in from the floor on.
+    as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
+    it does not apply to targets of these types, to those that keep latent vectors (MLA), nor below
+    the floor or without CUDA, for which the engine has other backends.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
@@ -283,6 +286,15 @@ def kv_dtype_is_the_models(
     config = pair.target.config
     if as_auto.get(config.model_type or "") == kind:
         return not_applicable(f"the target's model_type is {config.model_type}")
+    if unread is not None:
+        names = (config.model_type, whole_type(config))
+        other = (capability(pair.setup) or floor) < floor or without_cuda(pair.setup)
+        if (
+            other
+            or config.sizes.get("kv_lora_rank")
+            or any(is_listed(name, unread, pair.setup) for name in names)
+        ):
+            return not_applicable("another backend, on such a GPU or for such a target")
     wanted, source = _loaded_dtype(pair, floor, refusing)
     if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
         wanted, source = float32_as, "the target is stored in float32 and loaded in"
@@ -488,6 +500,22 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
     if kind in values and not is_listed(kind, values, pair.setup):
         return fail(f"{words}, which is there from {values[kind]} on")
     return ok(words) if kind in values else fail(words)
+
+
+def kv_dtype_begins(
+    pair: JudgedPair, *, types: dict[str, str], starts: str, unnamed: bool
+) -> CheckOutcome:
+    """Fail when the KV cache of a target of these types is asked for in a type of another kind.
+
+    types: type -> "since"; unnamed: the engine's own choice (auto) fails too. Read for CUDA.
+    """
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
+        return not_applicable(f"target model_type is {name}, or no CUDA")
+    kind = pair.setup.kv_dtype or "auto"
+    words = f"KV cache {kind[:40]} for {name}"
+    wrong = unnamed if kind == "auto" else not kind.startswith(starts)
+    return fail(words) if wrong else ok(words)
 
 
 def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:

@@ -33,8 +33,9 @@ POSITIONS = {
 RECURRENT = {
     "mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma",
     "jamba", "bamba", "zamba", "zamba2", "granitemoehybrid", "falcon_h1", "nemotron_h",
-    "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "lfm2", "lfm2_moe",
-    "kimi_linear", "minimax", "minimax_text_01", "minimax_m1", "xlstm", "plamo2",
+    "nemotron_h_puzzle", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe",
+    "qwen3_5_moe_text", "lfm2", "lfm2_moe", "kimi_linear", "minimax", "minimax_text_01",
+    "minimax_m1", "xlstm", "plamo2",
 }  # fmt: skip
 ATTENTION_ALONE = {"granitemoehybrid"}
 """Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro)."""
