@@ -151,11 +151,12 @@ def quantization_capability(
     exact: bool = False,
     dense: bool = False,
     above: int = 0,
+    below: int = EVERY_GPU,
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
     exact: newer ones than that fail too; dense: read for models without experts alone; above:
-    another rule speaks of older GPUs.
+    another rule speaks of older GPUs; below: GPUs from this capability on fail too.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
@@ -163,6 +164,10 @@ def quantization_capability(
     told = []
     for side, kind, floor in _entries(pair, floors):
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        if given >= below:
+            return fail(
+                f"{side} is {kind}, which needs less than {_dotted(below)}; {_gpu(pair.setup)}"
+            )
         if given < int(floor) or (exact and given > int(floor)):
             if dense and pair.model(side).config.experts:
                 return unknown(f"{words}; how experts are computed there was not read")
