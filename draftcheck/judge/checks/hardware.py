@@ -150,19 +150,23 @@ def quantization_capability(
     floors: dict[str, str],
     exact: bool = False,
     dense: bool = False,
+    experts: bool = False,
     above: int = 0,
     below: int = EVERY_GPU,
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
-    exact: newer ones than that fail too; dense: read for models without experts alone; above:
-    another rule speaks of older GPUs; below: GPUs from this capability on fail too.
+    exact: newer ones than that fail too; dense: read for models without experts alone; experts:
+    asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
+    this capability on fail too.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
     told = []
     for side, kind, floor in _entries(pair, floors):
+        if experts and not pair.model(side).config.experts:
+            continue
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
         if given >= below:
             return fail(
