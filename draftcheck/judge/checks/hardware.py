@@ -47,11 +47,13 @@ def capability_at_least(
     backends: dict[str, str] | None = None,
     longer: int = 0,
     cuda_only: bool = False,
+    fp8_but_on: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
-    tokens than this alone; cuda_only: a GPU of another maker fails.
+    tokens than this alone; cuda_only: a GPU of another maker fails; fp8_but_on: so does a newer one
+    with an FP8 cache, except of these capabilities.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -62,6 +64,8 @@ def capability_at_least(
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
+    if given >= floor and fp8_cache_on_another(pair.setup, fp8_but_on):
+        return fail(f"KV cache {pair.setup.kv_dtype} on {_gpu(pair.setup)}")
     words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
     if below is not None:
         words = f"{_gpu(pair.setup)}, needed: from {_dotted(floor)}, below {_dotted(below)}"
@@ -146,19 +150,28 @@ def quantization_capability(
     floors: dict[str, str],
     exact: bool = False,
     dense: bool = False,
+    experts: bool = False,
     above: int = 0,
+    below: int = EVERY_GPU,
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
-    exact: newer ones than that fail too; dense: read for models without experts alone; above:
-    another rule speaks of older GPUs.
+    exact: newer ones than that fail too; dense: read for models without experts alone; experts:
+    asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
+    this capability on fail too.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
     told = []
     for side, kind, floor in _entries(pair, floors):
+        if experts and not pair.model(side).config.experts:
+            continue
         words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        if given >= below:
+            return fail(
+                f"{side} is {kind}, which needs less than {_dotted(below)}; {_gpu(pair.setup)}"
+            )
         if given < int(floor) or (exact and given > int(floor)):
             if dense and pair.model(side).config.experts:
                 return unknown(f"{words}; how experts are computed there was not read")
@@ -379,6 +392,12 @@ def type_capability(
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
+
+
+def fp8_cache_on_another(setup: EngineSetup, families: list[str] | None) -> bool:
+    """Whether an FP8 cache is asked for on a GPU of other capabilities than these; None: never."""
+    asked_for = (setup.kv_dtype or "").startswith("fp8")
+    return families is not None and asked_for and str(capability(setup)) not in families
 
 
 def _named(setup: EngineSetup, *, every: bool) -> int:

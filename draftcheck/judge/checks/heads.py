@@ -788,8 +788,18 @@ def head_markov(
     return ok(words) if kind is None or kind.lower() in types else fail(words)
 
 
-def draft_tokens_at_most(pair: JudgedPair, *, most: int, latent: bool = False) -> CheckOutcome:
-    """Fail when more tokens are asked for; latent: for targets that keep latent vectors (MLA)."""
+def draft_tokens_at_most(
+    pair: JudgedPair,
+    *,
+    most: int,
+    latent: bool = False,
+    below: int = 0,
+    unread_gpus: list[str] | None = None,
+) -> CheckOutcome:
+    """Fail when more tokens are asked for; latent: for targets that keep latent vectors (MLA).
+
+    below: then on GPUs of lower capability for every target; unread_gpus: on these it is not known.
+    """
     tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
     words = f"{tokens} draft tokens, at most {most}"
     if tokens <= most:
@@ -797,6 +807,11 @@ def draft_tokens_at_most(pair: JudgedPair, *, most: int, latent: bool = False) -
     if latent:
         needed(pair.target.config.model_type, "the target's config was not read")
         if not pair.target.config.sizes.get("kv_lora_rank"):
+            given = capability(pair.setup)
+            if given is not None and given < below:
+                return fail(f"{words} on {pair.setup.gpu}")
+            if str(given) in (unread_gpus or ()):
+                return unknown(f"{tokens} draft tokens on {pair.setup.gpu}")
             return ok(f"{tokens} draft tokens, the target keeps no latent vectors")
     return fail(words)
 

@@ -442,6 +442,7 @@ def quantization_scheme_listed(
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
     with_experts: known, where it differs for such models; unsure: unknown with these targets.
+    "…/weights" in a table is the scheme of a config none of whose groups names activations.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -459,6 +460,8 @@ def quantization_scheme_listed(
         parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
+            if inner and not any(named) and f"{scheme}/weights" in table:
+                scheme = f"{scheme}/weights"
             if scheme and not is_listed(scheme, table, pair.setup):
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draftcheck.errors import UsageError
 from draftcheck.judge.checks import heads
-from draftcheck.judge.checks.hardware import NO_GPU, capability
+from draftcheck.judge.checks.hardware import NO_GPU, capability, fp8_cache_on_another
 from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
@@ -317,13 +317,16 @@ def draft_tensor_parallel(
     inherits: list[str] | None = None,
     named: list[str] | None = None,
     below: int | None = None,
+    fp8_but_on: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values.
 
     inherits: only drafts of these types (empty: of any), or with one of the words in named in
-    their name, which take the target's size where they have none; below: only on such GPUs.
+    their name, which take the target's size where they have none; below: only on such GPUs, and,
+    fp8_but_on, with an FP8 cache on others than these.
     """
-    if below is not None and applies(capability(pair.setup), NO_GPU) >= below:
+    newer = below is not None and applies(capability(pair.setup), NO_GPU) >= below
+    if newer and not fp8_cache_on_another(pair.setup, fp8_but_on):
         return ok("a newer GPU")
     size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
     if inherits is not None:
