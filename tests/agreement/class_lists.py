@@ -166,6 +166,18 @@ def vllm_drafts(package: Path) -> Names:
     return set(_vllm_registry(package, "_SPECULATIVE_DECODING_MODELS"))
 
 
+def vllm_known(package: Path) -> Names:
+    """Every architecture that the registry names, those that were taken out too."""
+    registry = package / "model_executor/models/registry.py"
+    return {
+        str(key.value)
+        for node in ast.walk(_vllm(package).modules[registry])
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+
+
 # ---- SGLang ----
 
 
@@ -255,6 +267,7 @@ LISTS: Mapping[str, tuple[ClassList, ...]] = {
         ClassList("VLL158", "able", vllm_states_over_stages),
         ClassList("VLL155", "known", vllm_drafts, whole=False),
         ClassList("VLL159", "known", vllm_drafts, whole=False),
+        ClassList("VLL460", "classes", vllm_known, whole=False),
     ),
     "sglang": (
         ClassList("SGL118", "able", sglang_gives_states),

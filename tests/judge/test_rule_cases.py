@@ -49,6 +49,7 @@ ONLY_UNKNOWN = {
     "recurrent_not_read": "what the engine does with such layers was not found out",
     "target_type_told": "a list that is not all there is",
     "target_not_read": "what the engine does with such a target hangs on what is not read",
+    "family_came_later_not_read": "the engine may run such a model in another way",
     "target_wants_option": "whether the option is given is not read",
     "draft_kind_not_read": "what the engine does with such drafts was not found out",
     "weights_within_gpus": "what the engine does with too many weights was not found out",

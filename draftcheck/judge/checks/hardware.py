@@ -47,13 +47,11 @@ def capability_at_least(
     backends: dict[str, str] | None = None,
     longer: int = 0,
     cuda_only: bool = False,
-    fp8_but_on: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
-    tokens than this alone; cuda_only: a GPU of another maker fails; fp8_but_on: so does a newer one
-    with an FP8 cache, except of these capabilities.
+    tokens than this alone; cuda_only: a GPU of another maker fails.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -64,8 +62,6 @@ def capability_at_least(
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
-    if given >= floor and fp8_cache_on_another(pair.setup, fp8_but_on):
-        return fail(f"KV cache {pair.setup.kv_dtype} on {_gpu(pair.setup)}")
     words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
     if below is not None:
         words = f"{_gpu(pair.setup)}, needed: from {_dotted(floor)}, below {_dotted(below)}"

@@ -384,6 +384,42 @@ def target_not_read(
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
+def family_came_later(
+    pair: JudgedPair,
+    *,
+    classes: dict[str, str] | None = None,
+    types: dict[str, str] | None = None,
+) -> CheckOutcome:
+    """Fail when a later version was the first with a model's class or model_type.
+
+    Of a draft only where it is a model of its own. Families that nobody listed are old, or another
+    rule's matter; a type may come with its own code.
+    """
+    models = [facts for _, facts in pair.both if facts is pair.target or facts.role == "full"]
+    for facts in models:
+        config, side = facts.config, "target" if facts is pair.target else "draft"
+        if config.model_type is None and (types is not None or config.architectures is None):
+            return unknown(f"the {side}'s model_type was not read")
+        names = config.architectures if types is None else (whole_type(config),)
+        windows = [(types or classes or {}).get(name or "", "") for name in names or ()]
+        first = [window.partition(" ")[0] for window in windows]
+        late = [since for since in first if since and not in_window(since, pair.setup)]
+        if not late or len(late) < len(first):
+            continue
+        words = f"the {side}'s {'class' if types is None else 'model_type'} {(names or ('',))[0]}"
+        words = f"{words} came with {late[0]}"
+        if types is not None and config.remote_code is not False:
+            return unknown(f"{words}; it may bring its own code")
+        return fail(words)
+    return ok("no family is newer than this version")
+
+
+def family_came_later_not_read(pair: JudgedPair, *, classes: dict[str, str]) -> CheckOutcome:
+    """Unknown for such a class: the engine may run it in another way, which is not read here."""
+    seen = family_came_later(pair, classes=classes)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
 def target_wants_option(
     pair: JudgedPair,
     *,
@@ -619,7 +655,8 @@ def one_backend(
     where the target, or where the draft is the one that is apart; formats: a target by
     compressed-tensors counts in these formats only; classes: only drafts of these.
     """
-    if classes is not None and not set(classes) & set(pair.drafter.config.architectures or ()):
+    names = pair.drafter.config.architectures
+    if classes is not None and not set(classes) & set(needed(names, "the draft's class")):
         return ok("the draft is of another class")
     if pair.target.config.model_type is None or pair.drafter.config.model_type is None:
         return unknown("a config was not read")
