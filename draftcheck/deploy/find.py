@@ -23,9 +23,10 @@ from draftcheck.values.findings import FilePlace, Finding
 NUMBERS = {
     **dict.fromkeys(("context", "sequences"), 2**40),
     **dict.fromkeys(("tensor_parallel", "draft_tensor_parallel", "pipeline_parallel"), 2**16),
+    "data_parallel": 2**16,
     "draft_tokens": 2**20,
 }
-"""Circumstances that are numbers, and the largest that is reckoned with."""
+"""What is counted, and the largest that is reckoned with."""
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 TOGETHER = ("FIL007", "FIL009", "FIL010", "FIL011")
@@ -390,6 +391,10 @@ def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[st
                 unknown.append(FileTrouble(entry.at, text))
             elif number >= 1:
                 plain[name] = int(number)
+    groups = plain.pop("data_parallel", 1)
+    if setting.last("dp_attention") is not None and "tensor_parallel" in plain:
+        # Each group has the draft's attention whole.
+        plain["draft_tensor_parallel"] = max(plain["tensor_parallel"] // groups, 1)
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
         if entry is None or entry.value is None or entry.value.unknown is not None:

@@ -85,6 +85,20 @@ def sc(**keys: object) -> str:
 # ---- what is found ----
 
 
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [("--dp-size 48 --enable-dp-attention", 1), ("--dp 4 --enable-dp-attention", 12),
+     ("--enable-dp-attention", 48), ("--dp-size 48", None)],
+)  # fmt: skip
+def test_groups_of_sglang_have_the_drafts_attention_whole(options: str, ranks: int | None) -> None:
+    found = one(
+        "python -m sglang.launch_server --model-path big --speculative-algorithm EAGLE "
+        f"--speculative-draft-model-path head --tp-size 48 {options}\n"
+    )
+    assert found.circumstances.get("draft_tensor_parallel") == ranks
+    assert found.circumstances["tensor_parallel"] == 48
+
+
 def test_a_pair_with_its_circumstances() -> None:
     found = one(
         "#!/bin/sh\nMODEL=Qwen/Qwen3-8B\n"
