@@ -647,13 +647,15 @@ def one_backend(
     alone: str = "",
     formats: list[str] | None = None,
     classes: list[str] | None = None,
+    strict: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
     or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
     where the target, or where the draft is the one that is apart; formats: a target by
-    compressed-tensors counts in these formats only; classes: only drafts of these.
+    compressed-tensors counts in these formats only; classes: only drafts of these; strict: plain
+    heads of these classes go with no quantised target.
     """
     names = pair.drafter.config.architectures
     if classes is not None and not set(classes) & set(needed(names, "the draft's class")):
@@ -662,6 +664,8 @@ def one_backend(
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
+    if strict and ours and not theirs and set(strict) & set(names or ()):
+        return fail(words)
     form = (pair.target.config.quantization or {}).get("format")
     if formats is not None and ours == "compressed-tensors" and form not in formats:
         return ok(f"{words}, format {form}")
