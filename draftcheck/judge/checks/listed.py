@@ -471,13 +471,16 @@ def quantization_scheme_listed(
     activations: bool = False,
     with_experts: dict[str, str] | None = None,
     unsure: dict[str, str] | None = None,
+    doubtful: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models; unsure: unknown with these targets.
+    with_experts: known, where it differs for such models; unsure: unknown with these targets;
+    doubtful: schemes that are unknown in models with experts if a group names no activations, but
+    for these types, as which layers a group is for is not kept.
     "…/weights" in a table is the scheme of a config none of whose groups names activations.
     """
     for side, facts in pair.both:
@@ -504,6 +507,9 @@ def quantization_scheme_listed(
                 words = f"{side} {key} is {scheme[:80]}{since}"
                 name = _architecture(pair.target.config) or ""
                 return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
+            asked = scheme in (doubtful or {}) and facts.config.experts and not all(named)
+            if asked and whole_type(facts.config) not in (doubtful or {})[scheme].split():
+                return unknown(f"{side} {key} is {scheme[:80]}, in a model with experts")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 
 
