@@ -1336,9 +1336,7 @@ def mtp_number_is_zero(pair: JudgedPair, *, table: str) -> CheckOutcome:
     if number is None:
         usual = 0 if _is_family(config, rows.zero_unless_stated, pair.setup) else None
         number = config.sizes.get("num_mtp_modules", usual)
-    if number != 0 or _number_unseen(config, pair.setup, table):
-        return ok(words)
-    return fail(f"{words}, with 0 MTP layers")
+    return ok(words) if number != 0 else fail(f"{words}, with 0 MTP layers")
 
 
 def _number_unseen(config: ConfigFacts, setup: EngineSetup, table: str) -> bool:

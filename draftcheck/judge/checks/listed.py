@@ -471,13 +471,16 @@ def quantization_scheme_listed(
     activations: bool = False,
     with_experts: dict[str, str] | None = None,
     unsure: dict[str, str] | None = None,
+    doubtful: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a quantisation of this family of methods names a scheme that this version lacks.
 
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models; unsure: unknown with these targets.
+    with_experts: known, where it differs for such models; unsure: unknown with these targets;
+    doubtful: schemes that are unknown in models with experts if a group names no activations, but
+    for these types, as which layers a group is for is not kept.
     "…/weights" in a table is the scheme of a config none of whose groups names activations.
     """
     for side, facts in pair.both:
@@ -504,6 +507,9 @@ def quantization_scheme_listed(
                 words = f"{side} {key} is {scheme[:80]}{since}"
                 name = _architecture(pair.target.config) or ""
                 return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
+            asked = scheme in (doubtful or {}) and facts.config.experts and not all(named)
+            if asked and whole_type(facts.config) not in (doubtful or {})[scheme].split():
+                return unknown(f"{side} {key} is {scheme[:80]}, in a model with experts")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 
 
@@ -647,13 +653,15 @@ def one_backend(
     alone: str = "",
     formats: list[str] | None = None,
     classes: list[str] | None = None,
+    strict: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
     apart: quant methods with a backend of their own; others: those that only the other one loads,
     or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
     where the target, or where the draft is the one that is apart; formats: a target by
-    compressed-tensors counts in these formats only; classes: only drafts of these.
+    compressed-tensors counts in these formats only; classes: only drafts of these; strict: plain
+    heads of these classes go with no quantised target.
     """
     names = pair.drafter.config.architectures
     if classes is not None and not set(classes) & set(needed(names, "the draft's class")):
@@ -662,6 +670,8 @@ def one_backend(
         return unknown("a config was not read")
     ours, theirs = quant_method(pair.target), quant_method(pair.drafter)
     words = f"quant_method {ours or 'none'} / {theirs or 'none'} (target / draft)"
+    if strict and ours and not theirs and set(strict) & set(names or ()):
+        return fail(words)
     form = (pair.target.config.quantization or {}).get("format")
     if formats is not None and ours == "compressed-tensors" and form not in formats:
         return ok(f"{words}, format {form}")
