@@ -478,7 +478,8 @@ def quantization_scheme_listed(
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
     with_experts: known, where it differs for such models; unsure: unknown with these targets.
-    "…/weights" in a table is the scheme of a config none of whose groups names activations.
+    "…/weights" in a table is the scheme of a config none of whose groups names activations,
+    "…/packed" that of one with a group of integer weights alone.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -493,11 +494,13 @@ def quantization_scheme_listed(
         named = [bool(group.get("input_activations")) for group in inner]
         if (weights_only and all(named)) or (activations and not all(named)):
             continue
+        kinds = ["/weights"] if inner and not any(named) else []
+        if any(_integers_alone(group) for group in inner):
+            kinds.append("/packed")
         parts = [stated, *(group.get("weights") for group in inner)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
-            if inner and not any(named) and f"{scheme}/weights" in table:
-                scheme = f"{scheme}/weights"
+            scheme += next((kind for kind in kinds if scheme + kind in table), "")
             if scheme and not is_listed(scheme, table, pair.setup):
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
@@ -505,6 +508,12 @@ def quantization_scheme_listed(
                 name = _architecture(pair.target.config) or ""
                 return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
     return unread_config(pair.both) or ok("no scheme that this version lacks")
+
+
+def _integers_alone(group: Mapping[str, object]) -> bool:
+    weights = group.get("weights")
+    kind = weights.get("type") or "int" if isinstance(weights, dict) else ""
+    return kind == "int" and not group.get("input_activations")
 
 
 def quantization_deprecated(
