@@ -479,7 +479,7 @@ def quantization_scheme_listed(
     all groups of which name activations too; activations: nor one with a group that names none;
     with_experts: known, where it differs for such models; unsure: unknown with these targets.
     "…/weights" in a table is the scheme of a config none of whose groups names activations,
-    "…/packed" that of one with a group of integer weights alone.
+    "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -498,6 +498,7 @@ def quantization_scheme_listed(
         if any(_integers_alone(group) for group in inner):
             kinds.append("/packed")
         parts = [stated, *(group.get("weights") for group in inner)]
+        kinds += [f"/{part.get('strategy')}" for part in parts[1:] if isinstance(part, dict)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
             scheme += next((kind for kind in kinds if scheme + kind in table), "")
