@@ -481,7 +481,8 @@ def quantization_scheme_listed(
     with_experts: known, where it differs for such models; unsure: unknown with these targets;
     doubtful: schemes that are unknown in models with experts if a group names no activations, but
     for these types, as which layers a group is for is not kept.
-    "…/weights" in a table is the scheme of a config none of whose groups names activations.
+    "…/weights" in a table is the scheme of a config none of whose groups names activations,
+    "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -496,11 +497,14 @@ def quantization_scheme_listed(
         named = [bool(group.get("input_activations")) for group in inner]
         if (weights_only and all(named)) or (activations and not all(named)):
             continue
+        kinds = ["/weights"] if inner and not any(named) else []
+        if any(_integers_alone(group) for group in inner):
+            kinds.append("/packed")
         parts = [stated, *(group.get("weights") for group in inner)]
+        kinds += [f"/{part.get('strategy')}" for part in parts[1:] if isinstance(part, dict)]
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
-            if inner and not any(named) and f"{scheme}/weights" in table:
-                scheme = f"{scheme}/weights"
+            scheme += next((kind for kind in kinds if scheme + kind in table), "")
             if scheme and not is_listed(scheme, table, pair.setup):
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
@@ -511,6 +515,12 @@ def quantization_scheme_listed(
             if asked and whole_type(facts.config) not in (doubtful or {})[scheme].split():
                 return unknown(f"{side} {key} is {scheme[:80]}, in a model with experts")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
+
+
+def _integers_alone(group: Mapping[str, object]) -> bool:
+    weights = group.get("weights")
+    kind = weights.get("type") or "int" if isinstance(weights, dict) else ""
+    return kind == "int" and not group.get("input_activations")
 
 
 def quantization_deprecated(
