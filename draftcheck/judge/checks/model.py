@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftcheck.errors import UsageError
-from draftcheck.judge.checks import heads
+from draftcheck.judge.checks import hardware, heads
 from draftcheck.judge.checks.hardware import NO_GPU, capability, fp8_cache_on_another
 from draftcheck.judge.checks.listed import (
     among_classes,
@@ -318,15 +318,18 @@ def draft_tensor_parallel(
     named: list[str] | None = None,
     below: int | None = None,
     fp8_but_on: list[str] | None = None,
+    float32: str | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values.
 
     inherits: only drafts of these types (empty: of any), or with one of the words in named in
     their name, which take the target's size where they have none; below: only on such GPUs, and,
-    fp8_but_on, with an FP8 cache on others than these.
+    fp8_but_on, with an FP8 cache on others than these, and in the versions of float32 with that
+    --dtype.
     """
     newer = below is not None and applies(capability(pair.setup), NO_GPU) >= below
-    if newer and not fp8_cache_on_another(pair.setup, fp8_but_on):
+    whole = hardware.asked(pair.setup) == "float32" and float32 and in_window(float32, pair.setup)
+    if newer and not whole and not fp8_cache_on_another(pair.setup, fp8_but_on):
         return ok("a newer GPU")
     size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
     if inherits is not None:
