@@ -286,8 +286,8 @@ def kv_dtype_is_the_models(
 
     floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
     as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
-    it does not apply to targets of these types, to those that keep latent vectors (MLA), nor below
-    the floor or without CUDA, for which the engine has other backends.
+    it does not apply to targets of these types, nor without CUDA, for which the engine has other
+    backends.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
@@ -297,12 +297,8 @@ def kv_dtype_is_the_models(
         return not_applicable(f"the target's model_type is {config.model_type}")
     if unread is not None:
         names = (config.model_type, whole_type(config))
-        other = (capability(pair.setup) or floor) < floor or without_cuda(pair.setup)
-        if (
-            other
-            or config.sizes.get("kv_lora_rank")
-            or any(is_listed(name, unread, pair.setup) for name in names)
-        ):
+        listed = any(is_listed(name, unread, pair.setup) for name in names)
+        if listed or without_cuda(pair.setup):
             return not_applicable("another backend, on such a GPU or for such a target")
     wanted, source = _loaded_dtype(pair, floor, refusing)
     if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
@@ -342,6 +338,7 @@ def target_reads_kv_dtype(
     whole: dict[str, str] | None = None,
     heads: list[str] | None = None,
     quantized: list[str] | None = None,
+    wider: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
@@ -349,6 +346,7 @@ def target_reads_kv_dtype(
     latent: only targets that keep latent vectors (MLA), which not every model of a type does;
     whole: types of whole models, not of their text parts; heads: so are targets with attention
     alone and heads of other sizes; quantized: only targets of these quant methods, "" is none.
+    wider: types with another floor.
     """
     given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -364,7 +362,7 @@ def target_reads_kv_dtype(
         return not_applicable(words)
     if quantized is not None and quant_method(pair.target) not in quantized:
         return ok(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    lacks = lowest <= given < floor or given >= above
+    lacks = lowest <= given < int((wider or {}).get(name, floor)) or given >= above
     return fail(words) if kind in kinds and lacks else ok(words)
 
 
