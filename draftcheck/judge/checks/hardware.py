@@ -367,17 +367,18 @@ def target_reads_kv_dtype(
 
 
 def type_capability(
-    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0
+    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0, fits: int = 0
 ) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
 
-    It does not apply to GPUs older than above.
+    It does not apply to GPUs older than above; fits: models with heads of this size run.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return not_applicable(_gpu(pair.setup))
     for side, facts in pair.sides:
-        if name := _refuses(facts, types, pair.setup):
+        size, name = facts.config.head_dim, _refuses(facts, types, pair.setup)
+        if name and (size is None or size > fits):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
     words = "no model type that is known to fail on such a GPU"
     return unread_config(pair.sides, "model_type") or ok(words)
