@@ -286,8 +286,8 @@ def kv_dtype_is_the_models(
 
     floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
     as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
-    it does not apply to targets of these types, nor without CUDA, for which the engine has other
-    backends.
+    for targets of these types it is not known, and it does not apply without CUDA: the engine has
+    other backends for them.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
@@ -295,17 +295,17 @@ def kv_dtype_is_the_models(
     config = pair.target.config
     if as_auto.get(config.model_type or "") == kind:
         return not_applicable(f"the target's model_type is {config.model_type}")
-    if unread is not None:
-        names = (config.model_type, whole_type(config))
-        listed = any(is_listed(name, unread, pair.setup) for name in names)
-        if listed or without_cuda(pair.setup):
-            return not_applicable("another backend, on such a GPU or for such a target")
+    if unread is not None and without_cuda(pair.setup):
+        return not_applicable("another backend, on such a GPU")
     wanted, source = _loaded_dtype(pair, floor, refusing)
     if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
         wanted, source = float32_as, "the target is stored in float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     words = f"KV cache {kind}; {source} {wanted}"
+    names = (config.model_type, whole_type(config))
+    if wanted != kind and any(is_listed(name, unread or {}, pair.setup) for name in names):
+        return unknown(f"{words}; for such a target another backend may be taken")
     return ok(words) if wanted == kind else fail(words)
 
 
@@ -517,11 +517,17 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
 
 
 def kv_dtype_begins(
-    pair: JudgedPair, *, types: dict[str, str], starts: str, unnamed: bool
+    pair: JudgedPair,
+    *,
+    types: dict[str, str],
+    starts: str,
+    unnamed: bool,
+    named_by: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the KV cache of a target of these types is asked for in a type of another kind.
 
-    types: type -> "since"; unnamed: the engine's own choice (auto) fails too. Read for CUDA.
+    types: type -> "since"; unnamed: the engine's own choice (auto) fails too; named_by: quant
+    methods whose checkpoints may name the type themselves. Read for CUDA.
     """
     name = needed(whole_type(pair.target.config), "the target's model_type was not read")
     if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
@@ -529,6 +535,8 @@ def kv_dtype_begins(
     kind = pair.setup.kv_dtype or "auto"
     words = f"KV cache {kind[:40]} for {name}"
     wrong = unnamed if kind == "auto" else not kind.startswith(starts)
+    if wrong and kind == "auto" and quant_method(pair.target) in (named_by or ()):
+        return unknown(f"{words}, quantised as {quant_method(pair.target)[:80]}")
     return fail(words) if wrong else ok(words)
 
 
