@@ -303,9 +303,10 @@ def kv_dtype_is_the_models(
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     words = f"KV cache {kind}; {source} {wanted}"
-    names = (config.model_type, whole_type(config))
-    if wanted != kind and any(is_listed(name, unread or {}, pair.setup) for name in names):
-        return unknown(f"{words}; for such a target another backend may be taken")
+    if wanted != kind and unread is not None:
+        name = needed(config.model_type, f"{words}; the target's model_type was not read")
+        if any(is_listed(each, unread, pair.setup) for each in (name, whole_type(config))):
+            return unknown(f"{words}; for such a target another backend may be taken")
     return ok(words) if wanted == kind else fail(words)
 
 
