@@ -290,8 +290,8 @@ def kv_dtype_is_the_models(
 
     floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
     as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
-    it does not apply to targets of these types, to those that keep latent vectors (MLA), nor below
-    the floor or without CUDA, for which the engine has other backends.
+    for targets of these types it is not known, and it does not apply without CUDA: the engine has
+    other backends for them.
     """
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     if kind not in kinds:
@@ -299,21 +299,18 @@ def kv_dtype_is_the_models(
     config = pair.target.config
     if as_auto.get(config.model_type or "") == kind:
         return not_applicable(f"the target's model_type is {config.model_type}")
-    if unread is not None:
-        names = (config.model_type, whole_type(config))
-        other = (capability(pair.setup) or floor) < floor or without_cuda(pair.setup)
-        if (
-            other
-            or config.sizes.get("kv_lora_rank")
-            or any(is_listed(name, unread, pair.setup) for name in names)
-        ):
-            return not_applicable("another backend, on such a GPU or for such a target")
+    if unread is not None and without_cuda(pair.setup):
+        return not_applicable("another backend, on such a GPU")
     wanted, source = _loaded_dtype(pair, floor, refusing)
     if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
         wanted, source = float32_as, "the target is stored in float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     words = f"KV cache {kind}; {source} {wanted}"
+    if wanted != kind and unread is not None:
+        name = needed(config.model_type, f"{words}; the target's model_type was not read")
+        if any(is_listed(each, unread, pair.setup) for each in (name, whole_type(config))):
+            return unknown(f"{words}; for such a target another backend may be taken")
     return ok(words) if wanted == kind else fail(words)
 
 
@@ -346,6 +343,7 @@ def target_reads_kv_dtype(
     whole: dict[str, str] | None = None,
     heads: list[str] | None = None,
     quantized: list[str] | None = None,
+    wider: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
@@ -353,6 +351,7 @@ def target_reads_kv_dtype(
     latent: only targets that keep latent vectors (MLA), which not every model of a type does;
     whole: types of whole models, not of their text parts; heads: so are targets with attention
     alone and heads of other sizes; quantized: only targets of these quant methods, "" is none.
+    wider: types with another floor.
     """
     given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -368,22 +367,23 @@ def target_reads_kv_dtype(
         return not_applicable(words)
     if quantized is not None and quant_method(pair.target) not in quantized:
         return ok(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    lacks = lowest <= given < floor or given >= above
+    lacks = lowest <= given < int((wider or {}).get(name, floor)) or given >= above
     return fail(words) if kind in kinds and lacks else ok(words)
 
 
 def type_capability(
-    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0
+    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0, fits: int = 0
 ) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
 
-    It does not apply to GPUs older than above.
+    It does not apply to GPUs older than above; fits: models with heads of this size run.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return not_applicable(_gpu(pair.setup))
     for side, facts in pair.sides:
-        if name := _refuses(facts, types, pair.setup):
+        size, name = facts.config.head_dim, _refuses(facts, types, pair.setup)
+        if name and (size is None or size > fits):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
     words = "no model type that is known to fail on such a GPU"
     return unread_config(pair.sides, "model_type") or ok(words)
@@ -522,11 +522,17 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
 
 
 def kv_dtype_begins(
-    pair: JudgedPair, *, types: dict[str, str], starts: str, unnamed: bool
+    pair: JudgedPair,
+    *,
+    types: dict[str, str],
+    starts: str,
+    unnamed: bool,
+    named_by: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the KV cache of a target of these types is asked for in a type of another kind.
 
-    types: type -> "since"; unnamed: the engine's own choice (auto) fails too. Read for CUDA.
+    types: type -> "since"; unnamed: the engine's own choice (auto) fails too; named_by: quant
+    methods whose checkpoints may name the type themselves. Read for CUDA.
     """
     name = needed(whole_type(pair.target.config), "the target's model_type was not read")
     if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
@@ -534,6 +540,8 @@ def kv_dtype_begins(
     kind = pair.setup.kv_dtype or "auto"
     words = f"KV cache {kind[:40]} for {name}"
     wrong = unnamed if kind == "auto" else not kind.startswith(starts)
+    if wrong and kind == "auto" and quant_method(pair.target) in (named_by or ()):
+        return unknown(f"{words}, quantised as {quant_method(pair.target)[:80]}")
     return fail(words) if wrong else ok(words)
 
 
