@@ -128,12 +128,13 @@ def judge_methods(comparison: Comparison, question: Question) -> list[EngineVerd
     if not checked:
         told = f"the rules were read up to {engine.checked} ({engine.checked_on})"
         notes += (f"not verified for {engine.name} {version}: {told}",)
+    if choice.note:
+        notes += (choice.note,)
     if choice.methods:
         said = question.circumstances
         verdicts = [_judge(comparison, engine, version, method, said) for method in choice.methods]
         return [replace(v, version_checked=checked, notes=notes + v.notes) for v in verdicts]
     verdict = Verdict.INCOMPATIBLE if choice.impossible else Verdict.UNDECIDED
-    notes += (choice.note,)
     return [
         EngineVerdict(
             engine.id, version, checked, question.method, Reaction.UNKNOWN, verdict, notes=notes,

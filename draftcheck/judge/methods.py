@@ -9,7 +9,7 @@ of their own (unstated-itself).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftcheck import versions
 from draftcheck.errors import UsageError, did_you_mean
@@ -23,7 +23,7 @@ NO_DRAFT = frozenset({"itself", "unstated-itself", "none"})
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """Methods, the engine's first choice first; or none, and why."""
+    """Methods, the engine's first choice first, and what is to be said; or none, and why."""
 
     methods: tuple[Method, ...]
     note: str = ""
@@ -66,7 +66,11 @@ def choose(
         note = f"{engine.name}'s rules here cover {taken} only, not {files}"
         return MethodChoice((), note, applies=False)
     if wanted is not None:
-        return _wanted(comparison, engine, fitting)
+        chosen = _wanted(comparison, engine, fitting)
+        if other := _runs_as(comparison, engine, version, chosen.methods[0]):
+            note = f"{engine.name} {version} runs this draft by method {other}, not {wanted}"
+            return replace(choose(comparison, engine, version, other), note=note)
+        return chosen
     kinds = roles(comparison)
     # Where no method for such files is chosen by itself, the engine was named for another one.
     any_automatic = any(method.automatic for method in fitting)
@@ -137,6 +141,18 @@ def _wanted(comparison: Comparison, engine: Engine, fitting: tuple[Method, ...])
             hint="Name it after the target: draftcheck pair TARGET DRAFT.",
         )
     return MethodChoice((method,))
+
+
+def _runs_as(comparison: Comparison, engine: Engine, version: str, method: Method) -> str | None:
+    """The method that this version takes for such a draft in place of the one asked for."""
+    if comparison.draft is None:
+        return None
+    config = comparison.draft.config
+    instead = method.runs_as.get(config.outer_type or config.model_type or "")
+    if instead is None:
+        return None
+    other, since = instead.split()
+    return other if versions.covers(engine.order, version, since, None) else None
 
 
 def _absent(engine: Engine, version: str, wanted: str | None) -> MethodChoice:

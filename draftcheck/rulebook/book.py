@@ -94,6 +94,8 @@ class Method(SaidRow, frozen=True):
     """The same for a draft that needs another one; {target_model} is the target's own folder."""
     automatic: bool = True
     """Whether it is chosen without being asked for."""
+    runs_as: Mapping[str, str] = {}
+    """Draft's model_type -> "method since": run so by the engine, though this one is asked for."""
     basis: Basis = "read"
     """How well the method itself is known."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from draftcheck.rulebook import book, files
 from tests import make
@@ -149,3 +150,20 @@ def test_the_next_version_is_a_way_out(run: Run, toy: None, tmp_path: Path) -> N
         "way out (toy)"
         in run("pair", target, draft, "--engine", "toy@2.1", "--format", "markdown").out
     )
+
+
+def test_a_draft_that_the_engine_runs_by_another_method(
+    run: Run, toy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, draft = sides(tmp_path)
+    engine = book.load("toy")
+    second, *others = engine.methods
+    told = structs.replace(second, runs_as={"llama": "words 2.6"})
+    changed = structs.replace(engine, methods=(told, *others))
+    monkeypatch.setattr(book, "load", lambda name: changed)
+    for version, method, noted in (("2.5", "second", False), ("2.6", "words", True)):
+        asked = ("--engine", f"toy@{version}", "--method", "second", "--format", "json")
+        entry = run("pair", target, draft, *asked).json["engines"][0]
+        assert entry["method"] == method
+        note = f"Toy {version} runs this draft by method words, not second"
+        assert (note in entry["notes"]) is noted

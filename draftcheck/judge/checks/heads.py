@@ -1354,7 +1354,7 @@ def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = Non
     """Fail when this version turns such a draft into an MTP head, whatever method is asked for.
 
     misfit: only whole models whose MTP layers are there and of another width than the target, or
-    only the others.
+    only the others; unknown of those whose layers are as wide as the target.
     """
     config, head = pair.drafter.config, pair.drafter.head
     if config.model_type is None and config.architectures is None:
@@ -1368,6 +1368,8 @@ def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = Non
     words = f"the draft's {listed}" + (f", width {width:,}, target {wide:,}" if differs else "")
     if misfit is not None and misfit is not differs:
         return not_applicable(words)
+    if misfit is False and there and wide and wide == width:
+        return unknown(f"{words}: its MTP layers are as wide as the target, and may draft for it")
     return fail(words)
 
 
