@@ -67,9 +67,9 @@ def choose(
         return MethodChoice((), note, applies=False)
     if wanted is not None:
         chosen = _wanted(comparison, engine, fitting)
-        if other := _runs_as(comparison, engine, version, chosen.methods[0]):
-            note = f"{engine.name} {version} runs this draft by method {other}, not {wanted}"
-            return replace(choose(comparison, engine, version, other), note=note)
+        if instead := _runs_as(comparison, engine, version, chosen.methods[0]):
+            note = f"{engine.name} {version} runs this draft by method {instead}, not {wanted}"
+            return replace(choose(comparison, engine, version, instead), note=note)
         return chosen
     kinds = roles(comparison)
     # Where no method for such files is chosen by itself, the engine was named for another one.
