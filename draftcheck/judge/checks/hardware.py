@@ -198,17 +198,26 @@ def quantization_dtype(
 
 
 def head_size_capability(
-    pair: JudgedPair, *, sizes: list[str], floor: int, above: int, refusing: dict[str, str]
+    pair: JudgedPair,
+    *,
+    sizes: list[str],
+    floor: int,
+    above: int,
+    refusing: dict[str, str],
+    unless_whole: dict[str, str],
 ) -> CheckOutcome:
     """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
 
     GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
-    refusing: types of target that are not loaded in float16.
+    refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
+    not of their text parts, which have another backend.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return ok(_gpu(pair.setup))
     config = pair.target.config
+    if is_listed(whole_type(config), unless_whole, pair.setup):
+        return ok(f"target {whole_type(config)}, {_gpu(pair.setup)}")
     wanted, _ = _loaded_dtype(pair, floor, refusing)
     if wanted != "float16" or config.sizes.get("kv_lora_rank"):
         return not_applicable(f"computes in {wanted}, or keeps latent vectors")
