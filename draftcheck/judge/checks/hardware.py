@@ -258,17 +258,24 @@ def kv_dtype_capability(
     latent: list[str] | None = None,
     unless_whole: dict[str, str] | None = None,
     halves: bool = False,
+    quantized: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
     which have backends of their own; unless_whole: types of whole models, not of their text parts,
-    which have another one in these versions; halves: with --dtype float32 it is not known.
+    which have another one in these versions; halves: with --dtype float32 it is not known;
+    quantized: targets of these quant methods, which fail on every GPU, named or not.
     """
+    name, method = pair.target.config.model_type, quant_method(pair.target)
+    if name not in (latent or ()) and method in (quantized or ()):
+        kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+        if kind.startswith(starts):
+            return fail(f"KV cache {kind}, target quantised as {method}")
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if (name := pair.target.config.model_type) in (latent or ()):
+    if name in (latent or ()):
         return ok(f"{words}, target {name}")
     if not kind.startswith(starts) or not lowest <= given < floor:
         return ok(words)
