@@ -205,19 +205,21 @@ def head_size_capability(
     above: int,
     refusing: dict[str, str],
     unless_whole: dict[str, str],
+    kinds: list[str],
 ) -> CheckOutcome:
     """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
 
     GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
     refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
-    not of their text parts, which have another backend.
+    not of their text parts, which have another backend; kinds: so have KV caches of other ones.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return ok(_gpu(pair.setup))
     config = pair.target.config
-    if is_listed(whole_type(config), unless_whole, pair.setup):
-        return ok(f"target {whole_type(config)}, {_gpu(pair.setup)}")
+    kind = pair.setup.kv_dtype or "auto"
+    if kind not in kinds or is_listed(whole_type(config), unless_whole, pair.setup):
+        return ok(f"KV cache {kind[:40]}, target {whole_type(config)}, {_gpu(pair.setup)}")
     wanted, _ = _loaded_dtype(pair, floor, refusing)
     if wanted != "float16" or config.sizes.get("kv_lora_rank"):
         return not_applicable(f"computes in {wanted}, or keeps latent vectors")
@@ -358,13 +360,15 @@ def target_reads_kv_dtype(
     whole: dict[str, str] | None = None,
     heads: list[str] | None = None,
     quantized: list[str] | None = None,
+    alone: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
     Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
     latent: only targets that keep latent vectors (MLA), which not every model of a type does;
     whole: types of whole models, not of their text parts; heads: so are targets with attention
-    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none.
+    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none;
+    alone: kinds for which every target but those with latent vectors has that one backend.
     """
     given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -373,6 +377,7 @@ def target_reads_kv_dtype(
     config = pair.target.config
     listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
     compressed = config.sizes.get("kv_lora_rank")
+    listed = listed or (kind in (alone or ()) and not compressed)
     if heads and config.head_dim and not compressed and config.recurrent is False:
         words += f", heads of {config.head_dim}"
         listed = listed or str(config.head_dim) not in heads
