@@ -198,17 +198,28 @@ def quantization_dtype(
 
 
 def head_size_capability(
-    pair: JudgedPair, *, sizes: list[str], floor: int, above: int, refusing: dict[str, str]
+    pair: JudgedPair,
+    *,
+    sizes: list[str],
+    floor: int,
+    above: int,
+    refusing: dict[str, str],
+    unless_whole: dict[str, str],
+    kinds: list[str],
 ) -> CheckOutcome:
     """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
 
     GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
-    refusing: types of target that are not loaded in float16.
+    refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
+    not of their text parts, which have another backend; kinds: so have KV caches of other ones.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return ok(_gpu(pair.setup))
     config = pair.target.config
+    kind = pair.setup.kv_dtype or "auto"
+    if kind not in kinds or is_listed(whole_type(config), unless_whole, pair.setup):
+        return ok(f"KV cache {kind[:40]}, target {whole_type(config)}, {_gpu(pair.setup)}")
     wanted, _ = _loaded_dtype(pair, floor, refusing)
     if wanted != "float16" or config.sizes.get("kv_lora_rank"):
         return not_applicable(f"computes in {wanted}, or keeps latent vectors")
@@ -251,19 +262,26 @@ def kv_dtype_capability(
     halves: bool = False,
     alone: list[str] | None = None,
     alone_floor: int = 0,
+    quantized: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
     which have backends of their own; unless_whole: types of whole models, not of their text parts,
     which have another one in these versions; halves: with --dtype float32 it is not known; alone,
-    alone_floor: kinds that one backend alone has, and its floor.
+    alone_floor: kinds that one backend alone has, and its floor; quantized: targets of these quant
+    methods, which fail on every GPU, named or not.
     """
+    name, method = pair.target.config.model_type, quant_method(pair.target)
+    if name not in (latent or ()) and method in (quantized or ()):
+        kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+        if kind.startswith(starts):
+            return fail(f"KV cache {kind}, target quantised as {method}")
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     floor = alone_floor if kind in (alone or ()) else floor
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if (name := pair.target.config.model_type) in (latent or ()):
+    if name in (latent or ()):
         return ok(f"{words}, target {name}")
     if not kind.startswith(starts) or not lowest <= given < floor:
         return ok(words)
@@ -344,14 +362,16 @@ def target_reads_kv_dtype(
     heads: list[str] | None = None,
     quantized: list[str] | None = None,
     wider: dict[str, str] | None = None,
+    alone: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
 
     Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
     latent: only targets that keep latent vectors (MLA), which not every model of a type does;
     whole: types of whole models, not of their text parts; heads: so are targets with attention
-    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none.
-    wider: types with another floor.
+    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none;
+    wider: types with another floor; alone: kinds for which every target but those with latent
+    vectors has that one backend.
     """
     given = _named(pair.setup, every=floor >= EVERY_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
@@ -360,6 +380,7 @@ def target_reads_kv_dtype(
     config = pair.target.config
     listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
     compressed = config.sizes.get("kv_lora_rank")
+    listed = listed or (kind in (alone or ()) and not compressed)
     if heads and config.head_dim and not compressed and config.recurrent is False:
         words += f", heads of {config.head_dim}"
         listed = listed or str(config.head_dim) not in heads
