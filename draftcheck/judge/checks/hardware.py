@@ -149,13 +149,20 @@ def quantization_capability(
     experts: bool = False,
     above: int = 0,
     below: int = EVERY_GPU,
+    first: str = "",
+    experts_first: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
     exact: newer ones than that fail too; dense: read for models without experts alone; experts:
     asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too.
+    this capability on fail too; first: older versions have it on no GPU; experts_first: nor these
+    for models with experts.
     """
+    for side, kind, _ in _entries(pair, floors):
+        since = (pair.model(side).config.experts and experts_first) or first
+        if since and not in_window(since, pair.setup):
+            return fail(f"{side} is {kind}, which is there from {since} on")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
