@@ -185,13 +185,22 @@ def quantization_capability(
 
 
 def quantization_dtype(
-    pair: JudgedPair, *, dtypes: dict[str, str], floor: int, refusing: dict[str, str]
+    pair: JudgedPair,
+    *,
+    dtypes: dict[str, str],
+    floor: int,
+    refusing: dict[str, str],
+    full: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    The table holds "since:type,type"; floor, refusing: _loaded_dtype().
+    The table holds "since:type,type"; floor, refusing: _loaded_dtype(); full: "since:type", what a
+    target stored in float32 is loaded in on a GPU from floor on.
     """
     wanted, source = _loaded_dtype(pair, floor, refusing)
+    if wanted is None and pair.target.config.dtype == "float32" and capability(pair.setup):
+        wanted = versions.value_at(pair.setup.order, pair.setup.version, full)
+        source = "the target is stored as float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     told = []
