@@ -160,7 +160,7 @@ def quantization_capability(
     for models with experts.
     """
     for side, kind, _ in _entries(pair, floors):
-        since = (pair.model(side).config.experts and experts_first) or first
+        since = experts_first if experts_first and pair.model(side).config.experts else first
         if since and not in_window(since, pair.setup):
             return fail(f"{side} is {kind}, which is there from {since} on")
     given = applies(capability(pair.setup), NO_GPU)
