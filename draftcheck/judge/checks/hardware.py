@@ -149,13 +149,20 @@ def quantization_capability(
     experts: bool = False,
     above: int = 0,
     below: int = EVERY_GPU,
+    first: str = "",
+    experts_first: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
     exact: newer ones than that fail too; dense: read for models without experts alone; experts:
     asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too.
+    this capability on fail too; first: older versions have it on no GPU; experts_first: nor these
+    for models with experts.
     """
+    for side, kind, _ in _entries(pair, floors):
+        since = experts_first if experts_first and pair.model(side).config.experts else first
+        if since and not in_window(since, pair.setup):
+            return fail(f"{side} is {kind}, which is there from {since} on")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
@@ -178,13 +185,22 @@ def quantization_capability(
 
 
 def quantization_dtype(
-    pair: JudgedPair, *, dtypes: dict[str, str], floor: int, refusing: dict[str, str]
+    pair: JudgedPair,
+    *,
+    dtypes: dict[str, str],
+    floor: int,
+    refusing: dict[str, str],
+    full: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    The table holds "since:type,type"; floor, refusing: _loaded_dtype().
+    The table holds "since:type,type"; floor, refusing: _loaded_dtype(); full: "since:type", what a
+    target stored in float32 is loaded in on a GPU from floor on.
     """
     wanted, source = _loaded_dtype(pair, floor, refusing)
+    if wanted is None and pair.target.config.dtype == "float32" and capability(pair.setup):
+        wanted = versions.value_at(pair.setup.order, pair.setup.version, full)
+        source = "the target is stored as float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     told = []
