@@ -276,17 +276,14 @@ def kv_dtype_capability(
     latent: list[str] | None = None,
     unless_whole: dict[str, str] | None = None,
     halves: bool = False,
-    alone: list[str] | None = None,
-    alone_floor: int = 0,
     quantized: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
 
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
     which have backends of their own; unless_whole: types of whole models, not of their text parts,
-    which have another one in these versions; halves: with --dtype float32 it is not known; alone,
-    alone_floor: kinds that one backend alone has, and its floor; quantized: targets of these quant
-    methods, which fail on every GPU, named or not.
+    which have another one in these versions; halves: with --dtype float32 it is not known;
+    quantized: targets of these quant methods, which fail on every GPU, named or not.
     """
     name, method = pair.target.config.model_type, quant_method(pair.target)
     if name not in (latent or ()) and method in (quantized or ()):
@@ -295,7 +292,6 @@ def kv_dtype_capability(
             return fail(f"KV cache {kind}, target quantised as {method}")
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    floor = alone_floor if kind in (alone or ()) else floor
     words = f"KV cache {kind} on {_gpu(pair.setup)}"
     if name in (latent or ()):
         return ok(f"{words}, target {name}")
