@@ -355,11 +355,15 @@ def _foot(trial: Trial) -> Iterator[str]:
         )
         if trial.break_even is None:
             yield "  no acceptance would make it pay"
+        elif trial.length and trial.row is not None and (passes := trial.row.break_even):
+            # Accepted of drafted, as in the first line: the chance of each token is another figure.
+            share = (passes - 1) / (trial.row.drafted_per_pass or trial.length)
+            yield (
+                f"  with {trial.length} it pays from {passes:.2f} tokens per pass on: "
+                + (f"{share:.0%} of them accepted" if share <= 1 else "more than it can give")
+            )
         else:
-            passes = ""
-            if trial.row is not None and trial.row.break_even is not None:
-                passes = f": {trial.row.break_even:.2f} tokens per pass with {trial.length}"
-            yield f"  it pays from an acceptance of {trial.break_even:.2f} on{passes}"
+            yield f"  it pays where each token is accepted with a chance of {trial.break_even:.2f}"
     if trial.floor_speedup is not None:
         yield (
             f"  memory would allow {trial.floor_speedup:.2f}x, if reading the weights were all that"

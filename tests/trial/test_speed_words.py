@@ -116,6 +116,17 @@ def test_it_ends_with_the_command_of_the_engine(
     assert command is not None and command.make_context(name, words).params["draft_tokens"]
 
 
+@pytest.mark.parametrize("ratio", [0.05, 0.3, 0.6])
+def test_from_when_it_pays_is_said_in_the_figure_of_the_first_line(
+    timed: Callable[..., Trial], ratio: float
+) -> None:
+    ask = timed(ratio)
+    _, row = figures(ask("--format", "json"))
+    line = next(line for line in ask().out.splitlines() if "tokens per pass on" in line)
+    needed = float(line.partition("% of them")[0].split()[-1]) / 100
+    assert (row["draft_efficiency"] > needed) == (row["speedup"] > 1), line
+
+
 def test_not_worth_it_is_an_answer_without_a_command(timed: Callable[..., Trial]) -> None:
     ran = timed(2.0)()
     assert ran.code == 0
