@@ -69,7 +69,7 @@ def _answer(trial: Trial) -> str:
         # A library's generation takes more than its steps do.
         where = f" by the steps of {origin}" if origin.source == "steps" else f" in {origin}"
         if trial.head is not None and trial.head.engine != origin.engine:
-            where += f" (not of {trial.head.engine}, which would run it)"
+            where += f" (not of {trial.head.engine}, where such heads run)"
         if origin.warning:
             unsure = f"; do not decide by it: {origin.warning.partition('; ')[0]}"
     ran, real = "", trial.verified

@@ -256,6 +256,6 @@ def test_the_words_name_what_is_known_of_the_costs() -> None:
         structs.replace(vllm, costs_origin=measured)
     )
     head = structs.replace(vllm, head=HeadRun("eagle3", "sglang", "0.5.23"))
-    assert " in vllm 0.32.0 (not of sglang, which would run it) with " in report.answer(head)
+    assert " in vllm 0.32.0 (not of sglang, where such heads run) with " in report.answer(head)
     assert "memory would allow 2.00x" in report.FORMATS["text"](vllm)
     assert "no engine's figure" in report.FORMATS["text"](vllm)
