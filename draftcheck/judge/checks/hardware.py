@@ -461,15 +461,17 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
     for side, facts in pair.sides:
         quantization = facts.config.quantization or {}
         method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled.
+        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled;
+        # float8-float8/channel: both.
         groups = quantization.get("config_groups")
         schemes = set()
         for group in groups.values() if isinstance(groups, dict) else ():
             if isinstance(group, dict):
                 parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
-                schemes.add("-".join(filter(None, parts)))
+                schemes.add(scheme := "-".join(filter(None, parts)))
                 if isinstance(weights := group.get("weights"), dict):
-                    schemes.add(str(weights.get("strategy") or ""))
+                    scaled = str(weights.get("strategy") or "")
+                    schemes |= {scaled, f"{scheme}/{scaled}"}
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
         names = [*sorted(schemes), *named]
         if structure := quantization.get("sparsity_structure"):  # "float8-float8/2:4 dense"
