@@ -256,6 +256,9 @@ def groups(weights: str, bits: int, activations: dict[str, Any] | None = None) -
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
 BLOCKS = groups("float", 8, {"type": "float", "num_bits": 8})
 BLOCKS["config_groups"]["group_0"]["weights"]["strategy"] = "block"
+INT8 = {"type": "int", "num_bits": 8}
+OUTPUTS = {**groups("int", 4, INT8), "format": "pack-quantized"}
+OUTPUTS["config_groups"]["group_0"]["output_activations"] = INT8
 SPARSE = {"sparsity_config": {"format": "sparse-24-bitmask", "targets": ["Linear"]}}
 TWO_OF_FOUR = {"sparsity_config": {**SPARSE["sparsity_config"], "sparsity_structure": "2:4"}}
 HALVED = {**groups("float", 8, {"type": "float", "num_bits": 8}), **TWO_OF_FOUR}
@@ -281,6 +284,8 @@ QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_
         ("vllm@0.8.5", "rtx-3090", {"quant_method": "fp8", **SCALES}, "VLL343", "fail"),
         ("vllm@0.32.0", "a100-80gb", QUARK, "VLL344", "fail"),
         ("vllm@0.32.0", "h200", QUARK, "VLL344", "ok"),
+        ("vllm@0.22.1", "h200", OUTPUTS, "VLL341", "fail"),
+        ("vllm@0.23.0", "h200", OUTPUTS, "VLL341", "ok"),
     ],
 )
 def test_what_config_json_says_of_the_quantisation_reaches_the_rule(

@@ -461,25 +461,28 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
     for side, facts in pair.sides:
         quantization = facts.config.quantization or {}
         method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled.
+        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled;
+        # float8-float8/channel: both.
         groups = quantization.get("config_groups")
         schemes = set()
         for group in groups.values() if isinstance(groups, dict) else ():
             if isinstance(group, dict):
-                parts = [_scheme(group.get(name)) for name in ("weights", "input_activations")]
-                schemes.add("-".join(filter(None, parts)))
+                names = ("weights", "input_activations", "output_activations")
+                parts = [_scheme(group.get(name)) for name in names]
+                schemes.add(scheme := "-".join(filter(None, parts)))
                 if isinstance(weights := group.get("weights"), dict):
-                    schemes.add(str(weights.get("strategy") or ""))
+                    scaled = str(weights.get("strategy") or "")
+                    schemes |= {scaled, f"{scheme}/{scaled}"}
         named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
-        names = [*sorted(schemes), *named]
+        kinds = [*sorted(schemes), *named]
         if structure := quantization.get("sparsity_structure"):  # "float8-float8/2:4 dense"
             sparse = f"{structure} {quantization.get('sparsity')}"
-            names += [f"{name}/{sparse}" for name in sorted(schemes)] or [sparse]
+            kinds += [f"{name}/{sparse}" for name in sorted(schemes)] or [sparse]
         if quantization.get("weight_block_size"):
-            names.append("block")
+            kinds.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
-            names.append("without-marlin")
-        exact = [f"{method}/{name}" for name in names if name]
+            kinds.append("without-marlin")
+        exact = [f"{method}/{name}" for name in kinds if name]
         found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
         for kind in exact if any(found[kind] for kind in exact) else [method]:
             if (value := found[kind]) is not None:

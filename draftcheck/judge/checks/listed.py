@@ -482,7 +482,8 @@ def quantization_scheme_listed(
     doubtful: schemes that are unknown in models with experts if a group names no activations, but
     for these types, as which layers a group is for is not kept.
     "…/weights" in a table is the scheme of a config none of whose groups names activations,
-    "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled.
+    "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled,
+    "…/outputs" of one with a group that names activations of the output.
     """
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
@@ -497,7 +498,8 @@ def quantization_scheme_listed(
         named = [bool(group.get("input_activations")) for group in inner]
         if (weights_only and all(named)) or (activations and not all(named)):
             continue
-        kinds = ["/weights"] if inner and not any(named) else []
+        kinds = ["/outputs"] if any(group.get("output_activations") for group in inner) else []
+        kinds += ["/weights"] if inner and not any(named) else []
         if any(_integers_alone(group) for group in inner):
             kinds.append("/packed")
         parts = [stated, *(group.get("weights") for group in inner)]

@@ -76,6 +76,7 @@ KEPT_QUANT_KEYS = (
 )  # fmt: skip
 MOST_GROUPS = 100
 ACTIVATIONS = "input_activations"
+OUTPUTS = "output_activations"
 GROUP_NUMBERS = ("type", "dtype", "num_bits", "group_size", "symmetric", "actorder", "strategy")
 
 
@@ -293,11 +294,18 @@ def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
         groups = {"all": {"weights": whole.get("weight"), ACTIVATIONS: whole.get("input_tensors")}}
     if isinstance(groups, dict):
         kept["config_groups"] = {
-            name: {part: _numbers(group.get(part)) for part in ("weights", ACTIVATIONS)}
+            name: _group(group)
             for name, group in list(groups.items())[:MOST_GROUPS]
             if isinstance(group, dict)
         }
     return kept
+
+
+def _group(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a group its weights and activations; of its outputs only where they are quantised."""
+    kept = {part: _numbers(group.get(part)) for part in ("weights", ACTIVATIONS)}
+    outputs = _numbers(group.get(OUTPUTS))
+    return kept if outputs is None else {**kept, OUTPUTS: outputs}
 
 
 def _numbers(part: object) -> dict[str, Any] | None:
