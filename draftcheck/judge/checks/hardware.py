@@ -36,6 +36,8 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
+BLACKWELL = 10
+"""The major capability of Blackwell in data centres (10.0, 10.3)."""
 
 
 def capability_at_least(
@@ -564,18 +566,26 @@ def kv_dtype_begins(
     starts: str,
     unnamed: bool,
     named_by: list[str] | None = None,
+    exact: dict[str, str] | None = None,
+    datacenter: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the KV cache of a target of these types is asked for in a type of another kind.
 
     types: type -> "since"; unnamed: the engine's own choice (auto) fails too; named_by: quant
-    methods whose checkpoints may name the type themselves. Read for CUDA.
+    methods whose checkpoints may name the type themselves; exact: for these types of target only
+    the kinds named, in words; datacenter: kinds for Blackwell 10.x alone. Read for CUDA.
     """
     name = needed(whole_type(pair.target.config), "the target's model_type was not read")
     if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
         return not_applicable(f"target model_type is {name}, or no CUDA")
     kind = pair.setup.kv_dtype or "auto"
     words = f"KV cache {kind[:40]} for {name}"
-    wrong = unnamed if kind == "auto" else not kind.startswith(starts)
+    known = (exact or {}).get(name)
+    begins = kind.startswith(starts) if known is None else kind in known.split()
+    wrong = unnamed if kind == "auto" else not begins
+    if not wrong and kind in (datacenter or ()):
+        given = needed(capability(pair.setup), f"{words}, no GPU named")
+        wrong = given // 10 != BLACKWELL
     if wrong and kind == "auto" and quant_method(pair.target) in (named_by or ()):
         return unknown(f"{words}, quantised as {quant_method(pair.target)[:80]}")
     return fail(words) if wrong else ok(words)
