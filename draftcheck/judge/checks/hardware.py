@@ -479,6 +479,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
             names.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
             names.append("without-marlin")
+        if facts.config.experts:
+            names += [*(f"{name}/experts" for name in names if name), "experts"]
         exact = [f"{method}/{name}" for name in names if name]
         found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
         for kind in exact if any(found[kind] for kind in exact) else [method]:
