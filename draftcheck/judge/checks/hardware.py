@@ -156,6 +156,8 @@ def quantization_capability(
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
+    "since:floor-most": newer ones than the second fail too.
+
     exact: newer ones than that fail too; dense: read for models without experts alone; experts:
     asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
     this capability on fail too; first: older versions have it on no GPU; experts_first: nor these
@@ -172,12 +174,14 @@ def quantization_capability(
     for side, kind, floor in _entries(pair, floors):
         if experts and not pair.model(side).config.experts:
             continue
-        words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        least, _, most = floor.partition("-")
+        needs = f"{_dotted(int(least))} to {_dotted(int(most))}" if most else _dotted(int(least))
+        words = f"{side} is {kind}, which needs {needs}; {_gpu(pair.setup)}"
         if given >= below:
             return fail(
                 f"{side} is {kind}, which needs less than {_dotted(below)}; {_gpu(pair.setup)}"
             )
-        if given < int(floor) or (exact and given > int(floor)):
+        if not int(least) <= given <= int(least if exact else most or EVERY_GPU):
             if dense and pair.model(side).config.experts:
                 return unknown(f"{words}; how experts are computed there was not read")
             return fail(words)
@@ -484,6 +488,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
             kinds.append("block")
         if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
             kinds.append("without-marlin")
+        if facts.config.experts:
+            kinds += [*(f"{name}/experts" for name in kinds if name), "experts"]
         exact = [f"{method}/{name}" for name in kinds if name]
         found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
         for kind in exact if any(found[kind] for kind in exact) else [method]:

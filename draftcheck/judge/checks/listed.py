@@ -479,8 +479,8 @@ def quantization_scheme_listed(
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
     with_experts: known, where it differs for such models; unsure: unknown with these targets;
-    doubtful: schemes that are unknown in models with experts if a group names no activations, but
-    for these types, as which layers a group is for is not kept.
+    doubtful: schemes that are unknown in models with experts, but for these types, as which layers
+    a group is for is not kept; without types only if a group names no activations.
     "…/weights" in a table is the scheme of a config none of whose groups names activations,
     "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled,
     "…/outputs" of one with a group that names activations of the output.
@@ -513,8 +513,9 @@ def quantization_scheme_listed(
                 words = f"{side} {key} is {scheme[:80]}{since}"
                 name = _architecture(pair.target.config) or ""
                 return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
-            asked = scheme in (doubtful or {}) and facts.config.experts and not all(named)
-            if asked and whole_type(facts.config) not in (doubtful or {})[scheme].split():
+            fine = (doubtful or {}).get(scheme, "").split()
+            asked = scheme in (doubtful or {}) and (fine or not all(named))
+            if asked and facts.config.experts and whole_type(facts.config) not in fine:
                 return unknown(f"{side} {key} is {scheme[:80]}, in a model with experts")
     return unread_config(pair.both) or ok("no scheme that this version lacks")
 
