@@ -149,20 +149,19 @@ def quantization_capability(
     experts: bool = False,
     above: int = 0,
     below: int = EVERY_GPU,
-    first: str = "",
     experts_first: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
 
     exact: newer ones than that fail too; dense: read for models without experts alone; experts:
     asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too; first: older versions have it on no GPU; experts_first: nor these
-    for models with experts.
+    this capability on fail too; experts_first: older versions have it on no GPU for models with
+    experts.
     """
     for side, kind, _ in _entries(pair, floors):
-        since = experts_first if experts_first and pair.model(side).config.experts else first
-        if since and not in_window(since, pair.setup):
-            return fail(f"{side} is {kind}, which is there from {since} on")
+        late = experts_first and not in_window(experts_first, pair.setup)
+        if late and pair.model(side).config.experts:
+            return fail(f"{side} is {kind}, with experts from {experts_first} on")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
