@@ -47,11 +47,13 @@ def capability_at_least(
     backends: dict[str, str] | None = None,
     longer: int = 0,
     cuda_only: bool = False,
+    float32: str = "",
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
-    tokens than this alone; cuda_only: a GPU of another maker fails.
+    tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
+    every GPU does with that --dtype.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -59,6 +61,8 @@ def capability_at_least(
         return not_applicable(f"drafts of {tokens}")
     if cuda_only and without_cuda(pair.setup):
         return fail(f"{pair.setup.gpu} has no CUDA")
+    if float32 and asked(pair.setup) == "float32" and in_window(float32, pair.setup):
+        return fail("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
