@@ -49,11 +49,13 @@ def capability_at_least(
     backends: dict[str, str] | None = None,
     longer: int = 0,
     cuda_only: bool = False,
+    float32: str = "",
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
-    tokens than this alone; cuda_only: a GPU of another maker fails.
+    tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
+    every GPU does with that --dtype.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -61,6 +63,8 @@ def capability_at_least(
         return not_applicable(f"drafts of {tokens}")
     if cuda_only and without_cuda(pair.setup):
         return fail(f"{pair.setup.gpu} has no CUDA")
+    if float32 and asked(pair.setup) == "float32" and in_window(float32, pair.setup):
+        return fail("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
@@ -151,7 +155,6 @@ def quantization_capability(
     experts: bool = False,
     above: int = 0,
     below: int = EVERY_GPU,
-    first: str = "",
     experts_first: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
@@ -160,13 +163,13 @@ def quantization_capability(
 
     exact: newer ones than that fail too; dense: read for models without experts alone; experts:
     asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too; first: older versions have it on no GPU; experts_first: nor these
-    for models with experts.
+    this capability on fail too; experts_first: older versions have it on no GPU for models with
+    experts.
     """
     for side, kind, _ in _entries(pair, floors):
-        since = experts_first if experts_first and pair.model(side).config.experts else first
-        if since and not in_window(since, pair.setup):
-            return fail(f"{side} is {kind}, which is there from {since} on")
+        late = experts_first and not in_window(experts_first, pair.setup)
+        if late and pair.model(side).config.experts:
+            return fail(f"{side} is {kind}, with experts from {experts_first} on")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
