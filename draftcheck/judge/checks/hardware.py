@@ -292,9 +292,12 @@ def kv_dtype_capability(
     lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
     which have backends of their own; unless_whole: types of whole models, not of their text parts,
     which have another one in these versions; halves: with --dtype float32 it is not known;
-    quantized: targets of these quant methods, which fail on every GPU, named or not.
+    quantized: targets of these quant methods, which fail on every GPU, named or not; with
+    /kv_cache_scheme behind it only those that name a scheme for the cache.
     """
     name, method = pair.target.config.model_type, quant_method(pair.target)
+    if (pair.target.config.quantization or {}).get("kv_cache_scheme"):
+        method = method if method in (quantized or ()) else f"{method}/kv_cache_scheme"
     if name not in (latent or ()) and method in (quantized or ()):
         kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
         if kind.startswith(starts):
