@@ -25,6 +25,8 @@ from draftcheck.values.facts import ConfigFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
 
+HOPPER = (9, 0)
+
 
 def in_window(window: str, setup: EngineSetup) -> bool:
     """Whether such versions cover the one asked about."""
@@ -470,6 +472,7 @@ def quantization_scheme_listed(
     weights_only: bool = False,
     activations: bool = False,
     with_experts: dict[str, str] | None = None,
+    off_hopper: dict[str, str] | None = None,
     unsure: dict[str, str] | None = None,
     doubtful: dict[str, str] | None = None,
 ) -> CheckOutcome:
@@ -478,16 +481,20 @@ def quantization_scheme_listed(
     key: where quantization_config, or the weights of a group in it, names it; a config that names
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models; unsure: unknown with these targets;
+    with_experts: known, where it differs for such models; off_hopper: and for these where a GPU of
+    another capability than 9.0 is named; unsure: unknown with these targets;
     doubtful: schemes that are unknown in models with experts, but for these types, as which layers
     a group is for is not kept; without types only if a group names no activations.
     "…/weights" in a table is the scheme of a config none of whose groups names activations,
     "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled,
     "…/outputs" of one with a group that names activations of the output.
     """
+    experts = dict(with_experts or {})
+    if pair.setup.capability not in (None, HOPPER):
+        experts |= off_hopper or {}
     for side, facts in pair.both:
         stated = facts.config.quantization or {}
-        table = {**known, **(with_experts or {})} if facts.config.experts else known
+        table = {**known, **experts} if facts.config.experts else known
         if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
             continue
         if not quant_method(facts).startswith(method):
