@@ -485,7 +485,8 @@ def quantization_scheme_listed(
     another capability than 9.0 is named; unsure: unknown with these targets;
     doubtful: schemes that are unknown in models with experts, but for these types, as which layers
     a group is for is not kept; without types only if a group names no activations.
-    "…/weights" in a table is the scheme of a config none of whose groups names activations,
+    "…/weights" in a table is the scheme of a config none of whose groups names activations
+    ("…/weights/channel": and whose weights are so scaled),
     "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled,
     "…/outputs" of one with a group that names activations of the output.
     """
@@ -506,11 +507,13 @@ def quantization_scheme_listed(
         if (weights_only and all(named)) or (activations and not all(named)):
             continue
         kinds = ["/outputs"] if any(group.get("output_activations") for group in inner) else []
-        kinds += ["/weights"] if inner and not any(named) else []
+        parts = [stated, *(group.get("weights") for group in inner)]
+        scaled = [f"/{part.get('strategy')}" for part in parts[1:] if isinstance(part, dict)]
+        if inner and not any(named):
+            kinds += [*(f"/weights{how}" for how in scaled), "/weights"]
         if any(_integers_alone(group) for group in inner):
             kinds.append("/packed")
-        parts = [stated, *(group.get("weights") for group in inner)]
-        kinds += [f"/{part.get('strategy')}" for part in parts[1:] if isinstance(part, dict)]
+        kinds += scaled
         for value in (part.get(key) for part in parts if isinstance(part, dict)):
             scheme = "" if value is None else str(value).lower()
             scheme += next((kind for kind in kinds if scheme + kind in table), "")
