@@ -236,14 +236,16 @@ def head_size_capability(
 
     GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
     refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
-    not of their text parts, which have another backend; kinds: so have KV caches of other ones.
+    not of their text parts, which have another backend; kinds: KV caches of other ones have one
+    too, or need less (fp8/256: only those of heads of 256 fail).
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
         return ok(_gpu(pair.setup))
     config = pair.target.config
     kind = pair.setup.kv_dtype or "auto"
-    if kind not in kinds or is_listed(whole_type(config), unless_whole, pair.setup):
+    meant = not {kind, f"{kind}/{config.head_dim}"}.isdisjoint(kinds)
+    if not meant or is_listed(whole_type(config), unless_whole, pair.setup):
         return ok(f"KV cache {kind[:40]}, target {whole_type(config)}, {_gpu(pair.setup)}")
     wanted, _ = _loaded_dtype(pair, floor, refusing)
     if wanted != "float16" or config.sizes.get("kv_lora_rank"):
