@@ -55,7 +55,7 @@ def capability_at_least(
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
     tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
-    every GPU does with that --dtype.
+    every GPU does with that --dtype; where above is given, one with CUDA, and not older than it.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -64,7 +64,10 @@ def capability_at_least(
     if cuda_only and without_cuda(pair.setup):
         return fail(f"{pair.setup.gpu} has no CUDA")
     if float32 and asked(pair.setup) == "float32" and in_window(float32, pair.setup):
-        return fail("--dtype float32")
+        # Without a GPU named: any that has CUDA.
+        named = 0 if without_cuda(pair.setup) else capability(pair.setup)
+        if named is None or named >= above:
+            return fail("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
