@@ -422,11 +422,18 @@ def target_reads_kv_dtype(
 
 
 def type_capability(
-    pair: JudgedPair, *, types: dict[str, str], floor: int, above: int = 0, fits: int = 0
+    pair: JudgedPair,
+    *,
+    types: dict[str, str],
+    floor: int,
+    above: int = 0,
+    fits: int = 0,
+    windowed: bool = False,
 ) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
 
-    It does not apply to GPUs older than above; fits: models with heads of this size run.
+    It does not apply to GPUs older than above; fits: models with heads of this size run; windowed:
+    those with a sliding window do not either.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
@@ -435,6 +442,9 @@ def type_capability(
         size, name = facts.config.head_dim, _refuses(facts, types, pair.setup)
         if name and (size is None or size > fits):
             return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
+        if windowed and facts.config.sliding_window:
+            window = facts.config.sliding_window
+            return fail(f"{side} has a sliding window of {window}, {_gpu(pair.setup)}")
     words = "no model type that is known to fail on such a GPU"
     return unread_config(pair.sides, "model_type") or ok(words)
 
