@@ -107,8 +107,10 @@ def roles(comparison: Comparison) -> tuple[str, ...]:
 def _held(comparison: Comparison) -> tuple[str, ...]:
     """What a draft of kind full may be taken for instead."""
     draft = comparison.draft
-    if draft is None or draft.role != "full" or draft.gguf is None or comparison.one_model:
+    if draft is None or draft.role != "full" or comparison.one_model:
         return ()
+    if draft.gguf is None:
+        return ("holds-dspark",) if draft.head is not None and draft.head.markov_rank else ()
     layers = draft.head is not None and (draft.head.mtp_promised or draft.head.mtp_present)
     return ("holds-mtp",) if layers or unstated_mtp(draft) else ()
 

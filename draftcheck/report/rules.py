@@ -54,6 +54,7 @@ TAKES = {
     "itself": "the target's own MTP layers",
     "unstated-itself": "tensors mtp.* in the target's GGUF file",
     "holds-mtp": "a whole GGUF file that has MTP layers",
+    "holds-dspark": "a whole model that has DSpark stages",
 }
 
 

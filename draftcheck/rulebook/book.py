@@ -33,6 +33,7 @@ DraftKind = Literal[
     "full", "eagle", "eagle3", "peagle", "mtp", "medusa", "mlp_speculator", "dflash", "dflash2",
     "dspark",
     "holds-mtp",  # a whole model in a GGUF file that has MTP layers too
+    "holds-dspark",  # a whole model in a folder that has DSpark stages too
     "itself",  # the target's own MTP layers
     "unstated-itself",  # the same, in tensors that no key of the GGUF file counts
     "none",  # n-grams and the like: no model at all

@@ -167,3 +167,18 @@ def test_a_draft_that_the_engine_runs_by_another_method(
         assert entry["method"] == method
         note = f"Toy {version} runs this draft by method words, not second"
         assert (note in entry["notes"]) is noted
+
+
+@pytest.mark.parametrize(("engine", "method"), [("vllm@0.33.0", "dspark"), ("sglang", "DSPARK")])
+def test_a_model_that_holds_dspark_stages_is_a_dspark_draft(
+    run: Run, tmp_path: Path, engine: str, method: str
+) -> None:
+    whole = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}
+    stages = {"dspark_markov_rank": 64, "dspark_block_size": 7, "dspark_noise_token_id": 5}
+    target, plain, staged = (tmp_path / name for name in ("V4", "V4-small", "V4-DSpark"))
+    for folder, more in ((target, {}), (plain, {}), (staged, stages)):
+        folder.mkdir()
+        make.write_json(folder / "config.json", {**whole, "vocab_size": 256, **more})
+    for draft, chosen in ((plain, False), (staged, True)):
+        entry = run("pair", target, draft, "--engine", engine, "--format", "json").json["engines"][0]
+        assert (entry["method"] == method) is chosen, entry

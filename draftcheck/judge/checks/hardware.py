@@ -429,11 +429,12 @@ def type_capability(
     above: int = 0,
     fits: int = 0,
     windowed: bool = False,
+    perhaps: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
 
     It does not apply to GPUs older than above; fits: models with heads of this size run; windowed:
-    those with a sliding window do not either.
+    those with a sliding window do not either; perhaps: types of which some models do not.
     """
     given = applies(capability(pair.setup), NO_GPU)
     if not above <= given < floor:
@@ -445,6 +446,8 @@ def type_capability(
         if windowed and facts.config.sliding_window:
             window = facts.config.sliding_window
             return fail(f"{side} has a sliding window of {window}, {_gpu(pair.setup)}")
+        if facts.config.model_type in (perhaps or ()):
+            return unknown(f"{side} model_type is {facts.config.model_type}, {_gpu(pair.setup)}")
     words = "no model type that is known to fail on such a GPU"
     return unread_config(pair.sides, "model_type") or ok(words)
 

@@ -511,11 +511,12 @@ def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
 
 
 def head_embeds_over_stages(
-    pair: JudgedPair, *, kept: dict[str, str] | None = None
+    pair: JudgedPair, *, kept: dict[str, str] | None = None, first: list[str] | None = None
 ) -> CheckOutcome:
     """Fail when stages are asked for and the head borrows the embedding of the first one.
 
-    A target that ties its embeddings has them on the last stage too; kept: so have these classes.
+    A target that ties its embeddings has them on the last stage too; kept: so have these classes;
+    first: these have not, and of others it is not known.
     """
     size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
     head, tied = head_of(pair), pair.target.config.tied
@@ -529,7 +530,7 @@ def head_embeds_over_stages(
     if is_listed(name, kept or {}, pair.setup):
         return ok(f"{name} has its embedding on the last stage too")
     plain = tied is False and pair.target.config.multimodal is False
-    return fail(words) if plain else unknown(words)
+    return fail(words) if plain and (first is None or name in first) else unknown(words)
 
 
 def head_names_vocabulary(

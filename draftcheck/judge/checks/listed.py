@@ -316,6 +316,7 @@ def type_listed(
     unread_with: str = "",
     unread_quantized: str = "",
     unless_null: str = "",
+    unlisted_with: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -329,7 +330,8 @@ def type_listed(
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
     unread_quantized: so does one quantised by a method of this family;
-    unless_null: one whose config says null for it is none of these.
+    unless_null: one whose config says null for it is none of these;
+    unlisted_with: what is not listed and states this size was not read.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -373,6 +375,8 @@ def type_listed(
         return fail(words)
     if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
         return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
+    if config.sizes.get(unlisted_with) is not None:
+        return unknown(f"{side} model_type is {config.model_type}, with {unlisted_with}")
     if types or containing or with_mtp_layers:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
@@ -482,7 +486,7 @@ def quantization_scheme_listed(
     none is not looked at; unless: nor one with this value of another key; weights_only: nor one
     all groups of which name activations too; activations: nor one with a group that names none;
     with_experts: known, where it differs for such models; off_hopper: and for these where a GPU of
-    another capability than 9.0 is named; unsure: unknown with these targets;
+    another capability than 9.0 is named; unsure: schemes that are unknown in these versions;
     doubtful: schemes that are unknown in models with experts, but for these types, as which layers
     a group is for is not kept; without types only if a group names no activations.
     "…/weights" in a table is the scheme of a config none of whose groups names activations
@@ -521,8 +525,8 @@ def quantization_scheme_listed(
                 window = table.get(scheme, "").replace(" ", ", before ")
                 since = f": from {window}" if window else ""
                 words = f"{side} {key} is {scheme[:80]}{since}"
-                name = _architecture(pair.target.config) or ""
-                return unknown(words) if is_listed(name, unsure or {}, pair.setup) else fail(words)
+                tell = unknown if is_listed(scheme, unsure or {}, pair.setup) else fail
+                return tell(words)
             fine = (doubtful or {}).get(scheme, "").split()
             asked = scheme in (doubtful or {}) and (fine or not all(named))
             if asked and facts.config.experts and whole_type(facts.config) not in fine:
