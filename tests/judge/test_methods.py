@@ -180,5 +180,7 @@ def test_a_model_that_holds_dspark_stages_is_a_dspark_draft(
         folder.mkdir()
         make.write_json(folder / "config.json", {**whole, "vocab_size": 256, **more})
     for draft, chosen in ((plain, False), (staged, True)):
-        entry = run("pair", target, draft, "--engine", engine, "--format", "json").json["engines"][0]
+        entry = run("pair", target, draft, "--engine", engine, "--format", "json").json["engines"][
+            0
+        ]
         assert (entry["method"] == method) is chosen, entry
