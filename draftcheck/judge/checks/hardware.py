@@ -306,6 +306,8 @@ def kv_dtype_capability(
     if name not in (latent or ()) and method in (quantized or ()):
         kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
         if kind.startswith(starts):
+            if latent:
+                needed(name, "the target's model_type was not read")
             return fail(f"KV cache {kind}, target quantised as {method}")
     given = applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
