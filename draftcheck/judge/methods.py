@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from draftcheck import versions
 from draftcheck.errors import UsageError, did_you_mean
-from draftcheck.models.readers.heads import unstated_mtp
+from draftcheck.models.readers.heads import stages_for, unstated_mtp
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
 
@@ -110,7 +110,7 @@ def _held(comparison: Comparison) -> tuple[str, ...]:
     if draft is None or draft.role != "full" or comparison.one_model:
         return ()
     if draft.gguf is None:
-        return ("holds-dspark",) if draft.head is not None and draft.head.markov_rank else ()
+        return ("holds-dspark",) if stages_for(comparison.target, draft) else ()
     layers = draft.head is not None and (draft.head.mtp_promised or draft.head.mtp_present)
     return ("holds-mtp",) if layers or unstated_mtp(draft) else ()
 

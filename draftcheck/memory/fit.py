@@ -213,6 +213,8 @@ class _QuestionBuilder:
         if draft is None:
             return "", None
         role = draft.role or "full"
+        if role == "full" and "full" not in drafts and "holds-dspark" in drafts:
+            raise ShapeUnknown("of the draft only the DSpark stages are loaded: not counted")
         if role in plan.NO_CACHE:
             shape = self._planned(target).shape
             return role, PlannedModel(draft, replace(shape, layers=(), floor=None))

@@ -175,12 +175,17 @@ def test_a_model_that_holds_dspark_stages_is_a_dspark_draft(
 ) -> None:
     whole = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}
     stages = {"dspark_markov_rank": 64, "dspark_block_size": 7, "dspark_noise_token_id": 5}
-    target, plain, staged = (tmp_path / name for name in ("V4", "V4-small", "V4-DSpark"))
-    for folder, more in ((target, {}), (plain, {}), (staged, stages)):
+    wider = {**stages, "hidden_size": 512}
+    names = ("V4", "V4-small", "V4-DSpark", "V4-Pro-DSpark")
+    target, plain, staged, other = (tmp_path / name for name in names)
+    for folder, more in ((target, {}), (plain, {}), (staged, stages), (other, wider)):
         folder.mkdir()
         make.write_json(folder / "config.json", {**whole, "vocab_size": 256, **more})
-    for draft, chosen in ((plain, False), (staged, True)):
-        entry = run("pair", target, draft, "--engine", engine, "--format", "json").json["engines"][
-            0
-        ]
+    asked = ("--engine", engine, "--gpu", "h200", "--format", "json")
+    for draft, chosen in ((plain, False), (staged, True), (other, False)):
+        entry = run("pair", target, draft, *asked).json["engines"][0]
         assert (entry["method"] == method) is chosen, entry
+        notes = " ".join(entry["memory"]["notes"])
+        assert ("only the DSpark stages are loaded" in notes) is chosen, notes
+    wanted = run("pair", target, other, *asked, "--method", method).json["engines"][0]
+    assert wanted["verdict"] == "undecided", wanted

@@ -36,6 +36,7 @@ from draftcheck.models.readers.heads import (
     STAGE_LAYERS,
     dspark_stages,
     mtp_layers,
+    stages_for,
     unstated_mtp,
 )
 from draftcheck.models.readers.weights.quantised import PACKED
@@ -106,7 +107,11 @@ def head_kind_in(
     if role == "full" and head is not None:
         held = {"mtp": head.mtp_promised or head.mtp_present, "dspark": head.markov_rank}
         if held.get(inside):
-            return ok(f"the draft is a whole model with {inside} layers")
+            words = f"the draft is a whole model with {inside} layers"
+            files = pair.target.gguf or pair.drafter.gguf
+            if inside == "mtp" or files or stages_for(pair.target, pair.drafter):
+                return ok(words)
+            return unknown(f"{words}, of another type or size than the target")
     words = f"the draft is: {role}"
     if role in kinds or whole_type(pair.drafter.config) in (or_types or ()):
         return ok(words)

@@ -745,7 +745,7 @@ def name_picks_method(
     for word in words:
         if word in called.lower() and is_listed(word, words, pair.setup):
             if unless_held and pair.drafter.head is not None and pair.drafter.head.markov_rank:
-                return unknown(f"{called!r} has DSpark stages: ask for method dspark")
+                return unknown(f"{called!r} has DSpark stages, which are for method dspark")
             return fail(f"the {pair.drafter_side} is called {called!r}, which contains {word!r}")
     return ok(f"{called!r} contains none of {', '.join(words)}")
 

@@ -386,6 +386,14 @@ def unstated_mtp(facts: ModelFacts) -> bool:
     return any(name.startswith("mtp.") for name in facts.weights.tensors or ())
 
 
+def stages_for(target: ModelFacts, draft: ModelFacts) -> bool:
+    """Whether the draft is a whole model that holds DSpark stages for a target of its sizes."""
+    ours, theirs = target.config, draft.config
+    names = ("model_type", "hidden", "layers", "vocab_size")
+    alike = all(getattr(ours, name) == getattr(theirs, name) for name in names)
+    return alike and draft.head is not None and bool(draft.head.markov_rank)
+
+
 def dspark_stages(names: Iterable[str]) -> bool:
     """Whether the stages of DSpark that DeepSeek V4 can hold are among the names."""
     return any(name.startswith(STAGE) for name in names)
