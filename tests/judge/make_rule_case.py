@@ -77,7 +77,8 @@ def runnable_case(name: str, version: str, method: str | None) -> tuple[Case, En
         verdict = None if _needs_files(moved.body) else _judge(moved)
         if verdict is not None and not _failing(verdict):
             lacking = len(_outcomes(verdict, Outcome.UNKNOWN))
-            ordinary = moved.body.get("draft", {}).get("role") == "full"
+            draft = moved.body.get("draft", {})
+            ordinary = draft.get("role") == "full" and not draft.get("head")
             order = (method is None and not ordinary, lacking, len(str(moved.body)), case.name)
             tried.append((order, moved))
     starts = [start for _, start in sorted(tried, key=lambda row: row[0])]

@@ -412,9 +412,12 @@ def target_reads_kv_dtype(
     listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
     compressed = config.sizes.get("kv_lora_rank")
     listed = listed or (kind in (alone or ()) and not compressed)
-    if heads and config.head_dim and not compressed and config.recurrent is False:
+    if heads and config.head_dim and not compressed:
         words += f", heads of {config.head_dim}"
-        listed = listed or str(config.head_dim) not in heads
+        others = str(config.head_dim) not in heads
+        if others and not listed and config.recurrent and lowest <= given < floor:
+            return unknown(f"{words}, beside recurrent layers")
+        listed = listed or (others and config.recurrent is False)
     if not listed or (latent and not compressed):
         return not_applicable(words)
     if quantized is not None and quant_method(pair.target) not in quantized:
