@@ -302,8 +302,6 @@ def type_listed(
     side: str,
     types: dict[str, str],
     architectures: dict[str, str] | None = None,
-    containing: dict[str, str] | None = None,
-    with_mtp_layers: dict[str, str] | None = None,
     whole: bool = False,
     backends: dict[str, str] | None = None,
     heads_only: bool = False,
@@ -320,7 +318,6 @@ def type_listed(
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
-    containing: the name as a part of model_type; with_mtp_layers: only where such layers are;
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
@@ -351,9 +348,7 @@ def type_listed(
     if unless_types and needed(whole_type(config), unread) in unless_types:
         return ok(f"{side} model_type is {whole_type(config)}")
     for name in (config.model_type, config.outer_type):
-        parts = [part for part in containing or {} if name and part in name]
-        listed = any(is_listed(part, containing or {}, pair.setup) for part in parts)
-        if listed or is_listed(name, types, pair.setup):
+        if is_listed(name, types, pair.setup):
             if whole and not is_listed(whole_type(config), types, pair.setup):
                 return unknown(f"{side} model_type is {whole_type(config)} around {name}")
             sizes = {facts.config.vocab_size for _, facts in pair.both}
@@ -373,11 +368,9 @@ def type_listed(
         if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
             return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
-    if is_listed(config.model_type, with_mtp_layers or {}, pair.setup) and config.mtp_layers:
-        return fail(f"{side} model_type is {config.model_type} with {config.mtp_layers} MTP layers")
     if config.sizes.get(unlisted_with) is not None:
         return unknown(f"{side} model_type is {config.model_type}, with {unlisted_with}")
-    if types or containing or with_mtp_layers:  # without a model_type it may be one of these
+    if types:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
