@@ -7,6 +7,7 @@ Tables that change with the version: name -> "since:value since:value …", olde
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import (
@@ -36,6 +37,8 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
+USUAL_GROUPS = (32, 64, 128)
+"""Weights that share a scale, as the Marlin kernels take them."""
 BLACKWELL = 10
 """The major capability of Blackwell in data centres (10.0, 10.3)."""
 
@@ -194,6 +197,77 @@ def quantization_capability(
         told.append(ok(words))
     none = not_applicable("no quantisation with a floor")
     return unread_config(pair.sides) or next(iter(told), none)
+
+
+def quantization_not_read(
+    pair: JudgedPair, *, runs: dict[str, str], act_order: str | None = None
+) -> CheckOutcome:
+    """Unknown for a side that is quantised in another way, or on another GPU, than was read.
+
+    runs: how (_ways) -> "since:floor" or "since:floor-most"; "…/experts" goes first for models with
+    them. Without a named GPU the version alone is asked. act_order: the versions in which weights
+    in activation order were read; not given: all.
+    """
+    given = capability(pair.setup)
+    for side, facts in pair.sides:
+        ordered = _in_activation_order(facts.config.quantization or {})
+        for way in _ways(facts, pair.setup):
+            with_experts = f"{way}/experts"
+            meant = facts.config.experts and with_experts in runs
+            entry = runs.get(with_experts if meant else way, "")
+            floor = versions.value_at(pair.setup.order, pair.setup.version, entry)
+            least, _, most = (floor or "").partition("-")
+            words = f"{side} is quantised as {way[:80]}"
+            if facts.config.experts:
+                words += ", with experts"
+            if asked(pair.setup) == "float32":
+                return unknown(f"{words}, --dtype float32")
+            if ordered and act_order is not None and not in_window(act_order, pair.setup):
+                return unknown(f"{words}, in activation order")
+            if floor is None or not int(least) <= (given or int(least)) <= int(most or EVERY_GPU):
+                return unknown(f"{words}; {_gpu(pair.setup)}" if given else words)
+    return unread_config(pair.sides) or ok("not quantised, or in a way that was read")
+
+
+def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
+    """How a model is quantised: gptq/marlin, fp8/block, modelopt/nvfp4; none: not at all.
+
+    By compressed-tensors each group is one: pack-quantized/int4/group, with /asymmetric weights.
+    """
+    if not (quantization := facts.config.quantization):
+        return []
+    method = quant_method(facts).lower() or "unnamed"
+    if method != "compressed-tensors":
+        if algorithm := quantization.get("quant_algo") or quantization.get("moe_quant_algo"):
+            return [f"{method}/{str(algorithm).lower()}"]
+        if method in ("awq", "gptq"):
+            layout = quantization.get("checkpoint_format") or quantization.get("version") or "gptq"
+            usual = str(layout).lower() in ("gptq", "gemm") and marlin_runs(facts, setup)
+            return [f"{method}/marlin" if usual else method]
+        return [f"{method}/block" if quantization.get("weight_block_size") else method]
+    layout = str(quantization.get("format"))
+    if quantization.get("sparsity"):
+        layout = f"sparse/{layout}"
+    groups = quantization.get("config_groups")
+    ways = []
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") or {}
+        names = ("weights", "input_activations", "output_activations")
+        scheme = "-".join(filter(None, (_scheme(group.get(name)) for name in names)))
+        way = f"{layout}/{scheme}/{weights.get('strategy')}"
+        if weights.get("strategy") == "group" and weights.get("group_size") not in USUAL_GROUPS:
+            way += f" of {str(weights.get('group_size'))[:10]}"
+        ways.append(way if weights.get("symmetric") is not False else f"{way}/asymmetric")
+    return ways or [f"{method}/{layout}"]
+
+
+def _in_activation_order(quantization: Mapping[str, Any]) -> bool:
+    """GPTQ's desc_act, and the actorder of compressed-tensors but for weight and static."""
+    groups = quantization.get("config_groups")
+    weights = [group.get("weights") or {} for group in (groups or {}).values()]
+    if quantization.get("desc_act") is True and quantization.get("group_size") != -1:
+        return True
+    return any(part.get("actorder") in ("group", "dynamic", True) for part in weights)
 
 
 def quantization_dtype(
