@@ -270,8 +270,8 @@ QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_
 @pytest.mark.parametrize(
     ("engine", "gpu", "quantization", "rule", "outcome"),
     [
-        ("sglang@0.5.23", "h200", GPTQ, "SGL008", "ok"),
-        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL008", "fail"),
+        ("sglang@0.5.23", "h200", GPTQ, "SGL340", "ok"),
+        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL340", "unknown"),
         ("vllm@0.18.1", "a100-80gb", HALVED, "VLL045", "fail"),
         ("vllm@0.18.1", "h200", HALVED, "VLL045", "ok"),
         ("vllm@0.19.0", "h200", HALVED, "VLL342", "fail"),

@@ -196,6 +196,54 @@ def quantization_capability(
     return unread_config(pair.sides) or next(iter(told), none)
 
 
+def quantization_not_read(pair: JudgedPair, *, runs: dict[str, str]) -> CheckOutcome:
+    """Unknown for a side that is quantised in another way, or on another GPU, than was read.
+
+    runs: how (_ways) -> "since:floor" or "since:floor-most"; "…/experts" goes first for models with
+    them. Without a named GPU the version alone is asked.
+    """
+    given = capability(pair.setup)
+    for side, facts in pair.sides:
+        for way in _ways(facts, pair.setup):
+            with_experts = f"{way}/experts"
+            meant = facts.config.experts and with_experts in runs
+            entry = runs.get(with_experts if meant else way, "")
+            floor = versions.value_at(pair.setup.order, pair.setup.version, entry)
+            least, _, most = (floor or "").partition("-")
+            if floor is None or not int(least) <= (given or int(least)) <= int(most or EVERY_GPU):
+                words = f"{side} is quantised as {way[:80]}"
+                return unknown(f"{words}, {_gpu(pair.setup)}" if given else words)
+    return unread_config(pair.sides) or ok("not quantised, or so that it was read")
+
+
+def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
+    """How a model is quantised: gptq/marlin, fp8/block, modelopt/nvfp4; none: not at all.
+
+    By compressed-tensors each group is one: pack-quantized/int4/group, with /asymmetric weights.
+    """
+    if not (quantization := facts.config.quantization):
+        return []
+    method = quant_method(facts).lower()
+    if method != "compressed-tensors":
+        if algorithm := quantization.get("quant_algo") or quantization.get("moe_quant_algo"):
+            return [f"{method or 'unnamed'}/{str(algorithm).lower()}"]
+        fast = method in ("awq", "gptq") and marlin_runs(facts, setup)
+        block = quantization.get("weight_block_size")
+        return [f"{method}/marlin" if fast else f"{method}/block" if block else method or "unnamed"]
+    layout = str(quantization.get("format"))
+    if quantization.get("sparsity_structure") not in (None, "unstructured", "0:0"):
+        layout = f"sparse/{layout}"
+    groups = quantization.get("config_groups")
+    ways = []
+    for group in groups.values() if isinstance(groups, dict) else ():
+        weights = group.get("weights") or {}
+        names = ("weights", "input_activations", "output_activations")
+        scheme = "-".join(filter(None, (_scheme(group.get(name)) for name in names)))
+        way = f"{layout}/{scheme}/{weights.get('strategy')}"
+        ways.append(way if weights.get("symmetric") is not False else f"{way}/asymmetric")
+    return ways or [f"{method}/{layout}"]
+
+
 def quantization_dtype(
     pair: JudgedPair,
     *,

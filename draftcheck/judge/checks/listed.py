@@ -558,27 +558,20 @@ def quantization_taken(
     pair: JudgedPair,
     *,
     known: dict[str, str],
-    marlin: dict[str, str] | None = None,
-    unnamed: dict[str, str] | None = None,
+    unnamed: bool = False,
     not_by: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them; marlin: methods that are loaded as another one where the Marlin kernels
-    can run them; unnamed: a quantisation without a name is not taken either, except with these
-    words in its quant_algo (modelopt); not_by: known ones that the classes of these model types
-    do not take.
+    known: all of them; unnamed: a quantisation without a name, and without the quant_algo of
+    ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
+    take.
     """
     setup = pair.setup
     for side, facts in pair.both:
         method, quant = quant_method(facts).lower(), facts.config.quantization
-        if unnamed is not None and quant and not method:
-            algorithm = str(quant.get("quant_algo") or "")
-            if not any(word in algorithm and is_listed(word, unnamed, setup) for word in unnamed):
-                words = f", quant_algo is {algorithm[:80]}" if algorithm else ""
-                return fail(f"{side} quantization_config has no quant_method{words}")
-        if marlin and method in marlin and marlin_runs(facts, setup):
-            method = marlin[method]
+        if unnamed and quant and not method and not quant.get("quant_algo"):
+            return fail(f"{side} quantization_config has no quant_method")
         if not method:
             continue
         if method not in known:
