@@ -314,7 +314,6 @@ def type_listed(
     unread_with: str = "",
     unread_quantized: str = "",
     unless_null: str = "",
-    unlisted_with: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -327,8 +326,7 @@ def type_listed(
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
     unread_quantized: so does one quantised by a method of this family;
-    unless_null: one whose config says null for it is none of these;
-    unlisted_with: what is not listed and states this size was not read.
+    unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -368,8 +366,6 @@ def type_listed(
         if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
             return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
-    if config.sizes.get(unlisted_with) is not None:
-        return unknown(f"{side} model_type is {config.model_type}, with {unlisted_with}")
     if types:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
