@@ -273,8 +273,8 @@ QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_
 @pytest.mark.parametrize(
     ("engine", "gpu", "quantization", "rule", "outcome"),
     [
-        ("sglang@0.5.23", "h200", GPTQ, "SGL008", "ok"),
-        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL008", "fail"),
+        ("sglang@0.5.23", "h200", GPTQ, "SGL340", "ok"),
+        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL340", "unknown"),
         ("vllm@0.15.1", "h200", GPTQ, "VLL018", "ok"),
         ("vllm@0.15.1", "h200", {**GPTQ, "checkpoint_format": "marlin_24"}, "VLL018", "fail"),
         ("vllm@0.29.0", "h200", {**GPTQ, "desc_act": True}, "VLL045", "ok"),

@@ -37,8 +37,8 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
-USUAL_GROUPS = (32, 64, 128)
-"""Weights that share a scale, as the Marlin kernels take them."""
+USUAL_GROUPS = (None, 32, 64, 128)
+"""How many weights share a scale, as the Marlin kernels take them; None: not stated."""
 BLACKWELL = 10
 """The major capability of Blackwell in data centres (10.0, 10.3)."""
 
@@ -531,6 +531,20 @@ def type_capability(
     return unread_config(pair.sides, "model_type") or ok(words)
 
 
+def draft_keeps_latents_too(pair: JudgedPair, *, floor: int, below: int) -> CheckOutcome:
+    """Unknown on such a GPU where the target keeps latent vectors (MLA) and the draft does not.
+
+    Then the draft needs another attention backend, and whether an option names one is not known.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    if not floor <= given < below:
+        return ok(_gpu(pair.setup))
+    kept = {side: facts.config.sizes.get("kv_lora_rank") for side, facts in pair.both}
+    if kept["target"] and not kept["draft"]:
+        return unknown(f"the target keeps latent vectors, the draft does not; {_gpu(pair.setup)}")
+    return unread_config(pair.both) or ok("attention of one kind, or the draft's own MLA")
+
+
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
@@ -630,26 +644,6 @@ def dtype_known(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
     """Fail when the engine's option does not take what --dtype says."""
     word = applies(pair.setup.dtype, "no --dtype given")
     return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
-
-
-def half_precision_held(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
-    """Fail when a model in bfloat16 meets a GPU below this capability, which has none.
-
-    above: nothing runs on older GPUs than this.
-    """
-    applies(pair.setup.capability, "no GPU named, or one without a compute capability")
-    if (wanted := asked(pair.setup)) is not None:
-        kinds = {"--dtype": wanted}
-    else:
-        kinds = {side: facts.config.dtype or "" for side, facts in pair.both}
-    found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]
-    if not found:
-        unread = [side for side, kind in kinds.items() if not kind]
-        return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
-    if (capability(pair.setup) or 0) < above:
-        return ok(f"{_gpu(pair.setup)}: another rule says that nothing runs on it")
-    seen = capability_at_least(pair, floor=floor)
-    return CheckOutcome(seen.outcome, f"{found[0]}; {seen.saw}")
 
 
 def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:

@@ -314,7 +314,6 @@ def type_listed(
     unread_with: str = "",
     unread_quantized: str = "",
     unless_null: str = "",
-    unlisted_with: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -327,8 +326,7 @@ def type_listed(
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
     unread_quantized: so does one quantised by a method of this family;
-    unless_null: one whose config says null for it is none of these;
-    unlisted_with: what is not listed and states this size was not read.
+    unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -368,8 +366,6 @@ def type_listed(
         if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
             return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
-    if config.sizes.get(unlisted_with) is not None:
-        return unknown(f"{side} model_type is {config.model_type}, with {unlisted_with}")
     if types:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
@@ -558,27 +554,20 @@ def quantization_taken(
     pair: JudgedPair,
     *,
     known: dict[str, str],
-    marlin: dict[str, str] | None = None,
-    unnamed: dict[str, str] | None = None,
+    unnamed: bool = False,
     not_by: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them; marlin: methods that are loaded as another one where the Marlin kernels
-    can run them; unnamed: a quantisation without a name is not taken either, except with these
-    words in its quant_algo (modelopt); not_by: known ones that the classes of these model types
-    do not take.
+    known: all of them; unnamed: a quantisation without a name, and without the quant_algo of
+    ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
+    take.
     """
     setup = pair.setup
     for side, facts in pair.both:
         method, quant = quant_method(facts).lower(), facts.config.quantization
-        if unnamed is not None and quant and not method:
-            algorithm = str(quant.get("quant_algo") or "")
-            if not any(word in algorithm and is_listed(word, unnamed, setup) for word in unnamed):
-                words = f", quant_algo is {algorithm[:80]}" if algorithm else ""
-                return fail(f"{side} quantization_config has no quant_method{words}")
-        if marlin and method in marlin and marlin_runs(facts, setup):
-            method = marlin[method]
+        if unnamed and quant and not method and not quant.get("quant_algo"):
+            return fail(f"{side} quantization_config has no quant_method")
         if not method:
             continue
         if method not in known:
