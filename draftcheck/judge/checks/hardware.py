@@ -152,47 +152,13 @@ def type_takes_dtype(
     return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
-def quantization_capability(
-    pair: JudgedPair,
-    *,
-    floors: dict[str, str],
-    exact: bool = False,
-    dense: bool = False,
-    experts: bool = False,
-    above: int = 0,
-    below: int = EVERY_GPU,
-    experts_first: str = "",
-) -> CheckOutcome:
-    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
-
-    "since:floor-most": newer ones than the second fail too.
-
-    exact: newer ones than that fail too; dense: read for models without experts alone; experts:
-    asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too; experts_first: older versions have it on no GPU for models with
-    experts.
-    """
-    for side, kind, _ in _entries(pair, floors):
-        late = experts_first and not in_window(experts_first, pair.setup)
-        if late and pair.model(side).config.experts:
-            return fail(f"{side} is {kind}, with experts from {experts_first} on")
+def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
+    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
     given = applies(capability(pair.setup), NO_GPU)
-    if given < above:
-        return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
     told = []
     for side, kind, floor in _entries(pair, floors):
-        if experts and not pair.model(side).config.experts:
-            continue
-        least, _, most = floor.partition("-")
-        needs = f"{_dotted(int(least))} to {_dotted(int(most))}" if most else _dotted(int(least))
-        words = f"{side} is {kind}, which needs {needs}; {_gpu(pair.setup)}"
-        if given >= below:
-            return fail(
-                f"{side} is {kind}, which needs less than {_dotted(below)}; {_gpu(pair.setup)}"
-            )
-        if not int(least) <= given <= int(least if exact else most or EVERY_GPU):
-            if dense and pair.model(side).config.experts:
-                return unknown(f"{words}; how experts are computed there was not read")
+        words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        if given < int(floor):
             return fail(words)
         told.append(ok(words))
     none = not_applicable("no quantisation with a floor")
@@ -276,17 +242,12 @@ def quantization_dtype(
     dtypes: dict[str, str],
     floor: int,
     refusing: dict[str, str],
-    full: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    The table holds "since:type,type"; floor, refusing: _loaded_dtype(); full: "since:type", what a
-    target stored in float32 is loaded in on a GPU from floor on.
+    The table holds "since:type,type"; floor, refusing: _loaded_dtype().
     """
     wanted, source = _loaded_dtype(pair, floor, refusing)
-    if wanted is None and pair.target.config.dtype == "float32" and capability(pair.setup):
-        wanted = versions.value_at(pair.setup.order, pair.setup.version, full)
-        source = "the target is stored as float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     told = []
@@ -579,39 +540,15 @@ def asked(setup: EngineSetup) -> str | None:
 
 
 def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Side, kind and the table's entry: of the exact kinds (modelopt/nvfp4), else of the method."""
+    """Side, kind and the table's entry: of the exact kind (modelopt/nvfp4), else of the method."""
     order, version = pair.setup.order, pair.setup.version
     for side, facts in pair.sides:
-        quantization = facts.config.quantization or {}
-        method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled;
-        # float8-float8/channel: both.
-        groups = quantization.get("config_groups")
-        schemes = set()
-        for group in groups.values() if isinstance(groups, dict) else ():
-            if isinstance(group, dict):
-                names = ("weights", "input_activations", "output_activations")
-                parts = [_scheme(group.get(name)) for name in names]
-                schemes.add(scheme := "-".join(filter(None, parts)))
-                if isinstance(weights := group.get("weights"), dict):
-                    scaled = str(weights.get("strategy") or "")
-                    schemes |= {scaled, f"{scheme}/{scaled}"}
-        named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
-        kinds = [*sorted(schemes), *named]
-        if structure := quantization.get("sparsity_structure"):  # "float8-float8/2:4 dense"
-            sparse = f"{structure} {quantization.get('sparsity')}"
-            kinds += [f"{name}/{sparse}" for name in sorted(schemes)] or [sparse]
-        if quantization.get("weight_block_size"):
-            kinds.append("block")
-        if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
-            kinds.append("without-marlin")
-        if facts.config.experts:
-            kinds += [*(f"{name}/experts" for name in kinds if name), "experts"]
-        exact = [f"{method}/{name}" for name in kinds if name]
-        found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
-        for kind in exact if any(found[kind] for kind in exact) else [method]:
-            if (value := found[kind]) is not None:
+        method = quant_method(facts)
+        algorithm = str((facts.config.quantization or {}).get("quant_algo") or "").lower()
+        for kind in (f"{method}/{algorithm}", method):
+            if (value := versions.value_at(order, version, table.get(kind, ""))) is not None:
                 yield side, kind, value
+                break
 
 
 def _scheme(part: object) -> str:
