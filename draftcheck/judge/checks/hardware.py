@@ -37,6 +37,7 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
+UNREAD = "not read for this version, start it alone first"
 USUAL_GROUPS = (None, 32, 64, 128)
 """How many weights share a scale, as the Marlin kernels take them; None: not stated."""
 BLACKWELL = 10
@@ -187,11 +188,12 @@ def quantization_not_read(
             if facts.config.experts:
                 words += ", with experts"
             if asked(pair.setup) == "float32":
-                return unknown(f"{words}, --dtype float32")
+                return unknown(f"{words}, --dtype float32: {UNREAD}")
             if ordered and act_order is not None and not in_window(act_order, pair.setup):
-                return unknown(f"{words}, in activation order")
+                return unknown(f"{words}, in activation order: {UNREAD}")
             if floor is None or not int(least) <= (given or int(least)) <= int(most or EVERY_GPU):
-                return unknown(f"{words}; {_gpu(pair.setup)}" if given else words)
+                words += f" ({_gpu(pair.setup)})" if given else ""
+                return unknown(f"{words}: {UNREAD}")
     return unread_config(pair.sides) or ok("not quantised, or in a way that was read")
 
 
@@ -214,10 +216,9 @@ def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
     layout = str(quantization.get("format"))
     if quantization.get("sparsity"):
         layout = f"sparse/{layout}"
-    groups = quantization.get("config_groups")
     ways = []
-    for group in groups.values() if isinstance(groups, dict) else ():
-        weights = group.get("weights") or {}
+    for group in _groups(quantization):
+        weights = group["weights"]
         names = ("weights", "input_activations", "output_activations")
         scheme = "-".join(filter(None, (_scheme(group.get(name)) for name in names)))
         way = f"{layout}/{scheme}/{weights.get('strategy')}"
@@ -229,11 +230,18 @@ def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
 
 def _in_activation_order(quantization: Mapping[str, Any]) -> bool:
     """GPTQ's desc_act, and the actorder of compressed-tensors but for weight and static."""
-    groups = quantization.get("config_groups")
-    weights = [group.get("weights") or {} for group in (groups or {}).values()]
     if quantization.get("desc_act") is True and quantization.get("group_size") != -1:
         return True
+    weights = (group["weights"] for group in _groups(quantization))
     return any(part.get("actorder") in ("group", "dynamic", True) for part in weights)
+
+
+def _groups(quantization: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The groups of layers that compressed-tensors tells apart, each with its weights."""
+    groups = quantization.get("config_groups")
+    listed = groups.values() if isinstance(groups, dict) else ()
+    found = [group for group in listed if isinstance(group, dict)]
+    return [{**g, "weights": w if isinstance(w := g.get("weights"), dict) else {}} for g in found]
 
 
 def quantization_dtype(
