@@ -55,6 +55,8 @@ ONLY_UNKNOWN = {
     "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
     "capability_not_read": "what the engine does on such GPUs was not found out",
+    "draft_keeps_latents_too": "whether the option is given is not read",
+    "quantization_not_read": "what the engine does with such weights was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",

@@ -248,20 +248,23 @@ def test_what_the_user_says_of_the_draft_is_in_the_config(run: Run, tmp_path: Pa
     assert set(json.loads(config)) == {"method", "model", "num_speculative_tokens"}
 
 
-def groups(weights: str, bits: int, activations: dict[str, Any] | None = None) -> dict[str, Any]:
-    group = {"weights": {"type": weights, "num_bits": bits}, "input_activations": activations}
-    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+def groups(form: str, **parts: str) -> dict[str, Any]:
+    """Of compressed-tensors, with such parts: weights="int 4 group"."""
+    words = {name: text.split() for name, text in parts.items()}
+    group = {
+        name: {"type": kind, "num_bits": int(bits), "strategy": how}
+        for name, (kind, bits, how) in words.items()
+    }
+    form_and_groups = {"format": form, "config_groups": {"group_0": group}}
+    return {"quant_method": "compressed-tensors", **form_and_groups}
 
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True, "desc_act": False}
-BLOCKS = groups("float", 8, {"type": "float", "num_bits": 8})
-BLOCKS["config_groups"]["group_0"]["weights"]["strategy"] = "block"
-INT8 = {"type": "int", "num_bits": 8}
-OUTPUTS = {**groups("int", 4, INT8), "format": "pack-quantized"}
-OUTPUTS["config_groups"]["group_0"]["output_activations"] = INT8
+PACKED = groups("pack-quantized", weights="int 4 channel")
+BLOCKS = groups("float-quantized", weights="float 8 block", input_activations="float 8 group")
+INT8 = {"input_activations": "int 8 tensor", "output_activations": "int 8 tensor"}
+OUTPUTS = groups("pack-quantized", weights="int 4 channel", **INT8)
 SPARSE = {"sparsity_config": {"format": "sparse-24-bitmask", "targets": ["Linear"]}}
-TWO_OF_FOUR = {"sparsity_config": {**SPARSE["sparsity_config"], "sparsity_structure": "2:4"}}
-HALVED = {**groups("float", 8, {"type": "float", "num_bits": 8}), **TWO_OF_FOUR}
 SCALES = {"weight_block_size": [128, 128]}
 FP8 = {"dtype": "fp8_e4m3", "is_dynamic": False}
 QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_tensors": FP8}}
@@ -270,22 +273,20 @@ QUARK = {"quant_method": "quark", "global_quant_config": {"weight": FP8, "input_
 @pytest.mark.parametrize(
     ("engine", "gpu", "quantization", "rule", "outcome"),
     [
-        ("sglang@0.5.23", "h200", GPTQ, "SGL008", "ok"),
-        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL008", "fail"),
-        ("vllm@0.18.1", "a100-80gb", HALVED, "VLL045", "fail"),
-        ("vllm@0.18.1", "h200", HALVED, "VLL045", "ok"),
-        ("vllm@0.19.0", "h200", HALVED, "VLL342", "fail"),
+        ("sglang@0.5.23", "h200", GPTQ, "SGL340", "ok"),
+        ("sglang@0.5.23", "h200", {**GPTQ, "sym": False}, "SGL340", "unknown"),
         ("vllm@0.15.1", "h200", GPTQ, "VLL018", "ok"),
         ("vllm@0.15.1", "h200", {**GPTQ, "checkpoint_format": "marlin_24"}, "VLL018", "fail"),
-        ("vllm@0.11.2", "t4", groups("int", 4), "VLL045", "fail"),
-        ("vllm@0.12.0", "t4", groups("int", 4), "VLL045", "ok"),
-        ("vllm@0.15.1", "a100-80gb", BLOCKS, "VLL343", "fail"),
-        ("vllm@0.32.0", "h200", {**BLOCKS, **SPARSE}, "VLL342", "fail"),
-        ("vllm@0.8.5", "rtx-3090", {"quant_method": "fp8", **SCALES}, "VLL343", "fail"),
-        ("vllm@0.32.0", "a100-80gb", QUARK, "VLL344", "fail"),
-        ("vllm@0.32.0", "h200", QUARK, "VLL344", "ok"),
-        ("vllm@0.22.1", "h200", OUTPUTS, "VLL341", "fail"),
-        ("vllm@0.23.0", "h200", OUTPUTS, "VLL341", "ok"),
+        ("vllm@0.29.0", "h200", {**GPTQ, "desc_act": True}, "VLL045", "ok"),
+        ("vllm@0.30.0", "h200", {**GPTQ, "desc_act": True}, "VLL045", "unknown"),
+        ("vllm@0.32.0", "h200", PACKED, "VLL045", "ok"),
+        ("vllm@0.32.0", "t4", PACKED, "VLL045", "unknown"),
+        ("vllm@0.15.1", "a100-80gb", BLOCKS, "VLL045", "unknown"),
+        ("vllm@0.16.0", "a100-80gb", BLOCKS, "VLL045", "ok"),
+        ("vllm@0.32.0", "h200", {**BLOCKS, **SPARSE}, "VLL045", "unknown"),
+        ("vllm@0.8.5", "rtx-3090", {"quant_method": "fp8", **SCALES}, "VLL045", "unknown"),
+        ("vllm@0.32.0", "h200", QUARK, "VLL045", "unknown"),
+        ("vllm@0.32.0", "h200", OUTPUTS, "VLL045", "unknown"),
     ],
 )
 def test_what_config_json_says_of_the_quantisation_reaches_the_rule(

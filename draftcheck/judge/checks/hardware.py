@@ -7,6 +7,7 @@ Tables that change with the version: name -> "since:value since:value …", olde
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import (
@@ -36,6 +37,9 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
+UNREAD = "not read for this version, start it alone first"
+USUAL_GROUPS = (None, 32, 64, 128)
+"""How many weights share a scale, as the Marlin kernels take them; None: not stated."""
 BLACKWELL = 10
 """The major capability of Blackwell in data centres (10.0, 10.3)."""
 
@@ -149,51 +153,95 @@ def type_takes_dtype(
     return unread_config(pair.sides, "model_type") or ok(f"no side refuses {wanted}")
 
 
-def quantization_capability(
-    pair: JudgedPair,
-    *,
-    floors: dict[str, str],
-    exact: bool = False,
-    dense: bool = False,
-    experts: bool = False,
-    above: int = 0,
-    below: int = EVERY_GPU,
-    experts_first: str = "",
-) -> CheckOutcome:
-    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor".
-
-    "since:floor-most": newer ones than the second fail too.
-
-    exact: newer ones than that fail too; dense: read for models without experts alone; experts:
-    asked for models with them alone; above: another rule speaks of older GPUs; below: GPUs from
-    this capability on fail too; experts_first: older versions have it on no GPU for models with
-    experts.
-    """
-    for side, kind, _ in _entries(pair, floors):
-        late = experts_first and not in_window(experts_first, pair.setup)
-        if late and pair.model(side).config.experts:
-            return fail(f"{side} is {kind}, with experts from {experts_first} on")
+def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> CheckOutcome:
+    """Fail when a side's quantisation needs a newer GPU; the table holds "since:floor"."""
     given = applies(capability(pair.setup), NO_GPU)
-    if given < above:
-        return ok(f"{_gpu(pair.setup)}: another rule speaks of it")
     told = []
     for side, kind, floor in _entries(pair, floors):
-        if experts and not pair.model(side).config.experts:
-            continue
-        least, _, most = floor.partition("-")
-        needs = f"{_dotted(int(least))} to {_dotted(int(most))}" if most else _dotted(int(least))
-        words = f"{side} is {kind}, which needs {needs}; {_gpu(pair.setup)}"
-        if given >= below:
-            return fail(
-                f"{side} is {kind}, which needs less than {_dotted(below)}; {_gpu(pair.setup)}"
-            )
-        if not int(least) <= given <= int(least if exact else most or EVERY_GPU):
-            if dense and pair.model(side).config.experts:
-                return unknown(f"{words}; how experts are computed there was not read")
+        words = f"{side} is {kind}, which needs {_dotted(int(floor))}; {_gpu(pair.setup)}"
+        if given < int(floor):
             return fail(words)
         told.append(ok(words))
     none = not_applicable("no quantisation with a floor")
     return unread_config(pair.sides) or next(iter(told), none)
+
+
+def quantization_not_read(
+    pair: JudgedPair, *, runs: dict[str, str], act_order: str | None = None
+) -> CheckOutcome:
+    """Unknown for a side that is quantised in another way, or on another GPU, than was read.
+
+    runs: how (_ways) -> "since:floor" or "since:floor-most"; "…/experts" goes first for models with
+    them. Without a named GPU the version alone is asked. act_order: the versions in which weights
+    in activation order were read; not given: all.
+    """
+    given = capability(pair.setup)
+    for side, facts in pair.sides:
+        ordered = _in_activation_order(facts.config.quantization or {})
+        for way in _ways(facts, pair.setup):
+            with_experts = f"{way}/experts"
+            meant = facts.config.experts and with_experts in runs
+            entry = runs.get(with_experts if meant else way, "")
+            floor = versions.value_at(pair.setup.order, pair.setup.version, entry)
+            least, _, most = (floor or "").partition("-")
+            words = f"{side} is quantised as {way[:80]}"
+            if facts.config.experts:
+                words += ", with experts"
+            if asked(pair.setup) == "float32":
+                return unknown(f"{words}, --dtype float32: {UNREAD}")
+            if ordered and act_order is not None and not in_window(act_order, pair.setup):
+                return unknown(f"{words}, in activation order: {UNREAD}")
+            if floor is None or not int(least) <= (given or int(least)) <= int(most or EVERY_GPU):
+                words += f" ({_gpu(pair.setup)})" if given else ""
+                return unknown(f"{words}: {UNREAD}")
+    return unread_config(pair.sides) or ok("not quantised, or in a way that was read")
+
+
+def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
+    """How a model is quantised: gptq/marlin, fp8/block, modelopt/nvfp4; none: not at all.
+
+    By compressed-tensors each group is one: pack-quantized/int4/group, with /asymmetric weights.
+    """
+    if not (quantization := facts.config.quantization):
+        return []
+    method = quant_method(facts).lower() or "unnamed"
+    if method != "compressed-tensors":
+        if algorithm := quantization.get("quant_algo") or quantization.get("moe_quant_algo"):
+            return [f"{method}/{str(algorithm).lower()}"]
+        if method in ("awq", "gptq"):
+            layout = quantization.get("checkpoint_format") or quantization.get("version") or "gptq"
+            usual = str(layout).lower() in ("gptq", "gemm") and marlin_runs(facts, setup)
+            return [f"{method}/marlin" if usual else method]
+        return [f"{method}/block" if quantization.get("weight_block_size") else method]
+    layout = str(quantization.get("format"))
+    if quantization.get("sparsity"):
+        layout = f"sparse/{layout}"
+    ways = []
+    for group in _groups(quantization):
+        weights = group["weights"]
+        names = ("weights", "input_activations", "output_activations")
+        scheme = "-".join(filter(None, (_scheme(group.get(name)) for name in names)))
+        way = f"{layout}/{scheme}/{weights.get('strategy')}"
+        if weights.get("strategy") == "group" and weights.get("group_size") not in USUAL_GROUPS:
+            way += f" of {str(weights.get('group_size'))[:10]}"
+        ways.append(way if weights.get("symmetric") is not False else f"{way}/asymmetric")
+    return ways or [f"{method}/{layout}"]
+
+
+def _in_activation_order(quantization: Mapping[str, Any]) -> bool:
+    """GPTQ's desc_act, and the actorder of compressed-tensors but for weight and static."""
+    if quantization.get("desc_act") is True and quantization.get("group_size") != -1:
+        return True
+    weights = (group["weights"] for group in _groups(quantization))
+    return any(part.get("actorder") in ("group", "dynamic", True) for part in weights)
+
+
+def _groups(quantization: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The groups of layers that compressed-tensors tells apart, each with its weights."""
+    groups = quantization.get("config_groups")
+    listed = groups.values() if isinstance(groups, dict) else ()
+    found = [group for group in listed if isinstance(group, dict)]
+    return [{**g, "weights": w if isinstance(w := g.get("weights"), dict) else {}} for g in found]
 
 
 def quantization_dtype(
@@ -202,17 +250,12 @@ def quantization_dtype(
     dtypes: dict[str, str],
     floor: int,
     refusing: dict[str, str],
-    full: str = "",
 ) -> CheckOutcome:
     """Fail when a side's quantisation does not compute in the type that both are loaded in.
 
-    The table holds "since:type,type"; floor, refusing: _loaded_dtype(); full: "since:type", what a
-    target stored in float32 is loaded in on a GPU from floor on.
+    The table holds "since:type,type"; floor, refusing: _loaded_dtype().
     """
     wanted, source = _loaded_dtype(pair, floor, refusing)
-    if wanted is None and pair.target.config.dtype == "float32" and capability(pair.setup):
-        wanted = versions.value_at(pair.setup.order, pair.setup.version, full)
-        source = "the target is stored as float32 and loaded in"
     if wanted is None:
         return not_applicable("the type that both are loaded in is not known")
     told = []
@@ -457,6 +500,20 @@ def type_capability(
     return unread_config(pair.sides, "model_type") or ok(words)
 
 
+def draft_keeps_latents_too(pair: JudgedPair, *, floor: int, below: int) -> CheckOutcome:
+    """Unknown on such a GPU where the target keeps latent vectors (MLA) and the draft does not.
+
+    Then the draft needs another attention backend, and whether an option names one is not known.
+    """
+    given = applies(capability(pair.setup), NO_GPU)
+    if not floor <= given < below:
+        return ok(_gpu(pair.setup))
+    kept = {side: facts.config.sizes.get("kv_lora_rank") for side, facts in pair.both}
+    if kept["target"] and not kept["draft"]:
+        return unknown(f"the target keeps latent vectors, the draft does not; {_gpu(pair.setup)}")
+    return unread_config(pair.both) or ok("attention of one kind, or the draft's own MLA")
+
+
 def capability(setup: EngineSetup) -> int | None:
     """7.5 -> 75; None where no GPU, or only an amount of memory, was named."""
     return None if setup.capability is None else setup.capability[0] * 10 + setup.capability[1]
@@ -491,39 +548,15 @@ def asked(setup: EngineSetup) -> str | None:
 
 
 def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Side, kind and the table's entry: of the exact kinds (modelopt/nvfp4), else of the method."""
+    """Side, kind and the table's entry: of the exact kind (modelopt/nvfp4), else of the method."""
     order, version = pair.setup.order, pair.setup.version
     for side, facts in pair.sides:
-        quantization = facts.config.quantization or {}
-        method = str(quantization.get("quant_method") or "")
-        # int4, int8-int8, mxfp4 …: weights and activations of groups; block …: how they are scaled;
-        # float8-float8/channel: both.
-        groups = quantization.get("config_groups")
-        schemes = set()
-        for group in groups.values() if isinstance(groups, dict) else ():
-            if isinstance(group, dict):
-                names = ("weights", "input_activations", "output_activations")
-                parts = [_scheme(group.get(name)) for name in names]
-                schemes.add(scheme := "-".join(filter(None, parts)))
-                if isinstance(weights := group.get("weights"), dict):
-                    scaled = str(weights.get("strategy") or "")
-                    schemes |= {scaled, f"{scheme}/{scaled}"}
-        named = (str(quantization.get(name) or "").lower() for name in ("quant_algo", "format"))
-        kinds = [*sorted(schemes), *named]
-        if structure := quantization.get("sparsity_structure"):  # "float8-float8/2:4 dense"
-            sparse = f"{structure} {quantization.get('sparsity')}"
-            kinds += [f"{name}/{sparse}" for name in sorted(schemes)] or [sparse]
-        if quantization.get("weight_block_size"):
-            kinds.append("block")
-        if not marlin_runs(facts, pair.setup):  # a table has it for the methods that they speed up
-            kinds.append("without-marlin")
-        if facts.config.experts:
-            kinds += [*(f"{name}/experts" for name in kinds if name), "experts"]
-        exact = [f"{method}/{name}" for name in kinds if name]
-        found = {k: versions.value_at(order, version, table.get(k, "")) for k in (*exact, method)}
-        for kind in exact if any(found[kind] for kind in exact) else [method]:
-            if (value := found[kind]) is not None:
+        method = quant_method(facts)
+        algorithm = str((facts.config.quantization or {}).get("quant_algo") or "").lower()
+        for kind in (f"{method}/{algorithm}", method):
+            if (value := versions.value_at(order, version, table.get(kind, ""))) is not None:
                 yield side, kind, value
+                break
 
 
 def _scheme(part: object) -> str:
@@ -556,26 +589,6 @@ def dtype_known(pair: JudgedPair, *, choices: list[str]) -> CheckOutcome:
     """Fail when the engine's option does not take what --dtype says."""
     word = applies(pair.setup.dtype, "no --dtype given")
     return ok(f"--dtype {word}") if word in choices else fail(f"--dtype {word}")
-
-
-def half_precision_held(pair: JudgedPair, *, floor: int, above: int = 0) -> CheckOutcome:
-    """Fail when a model in bfloat16 meets a GPU below this capability, which has none.
-
-    above: nothing runs on older GPUs than this.
-    """
-    applies(pair.setup.capability, "no GPU named, or one without a compute capability")
-    if (wanted := asked(pair.setup)) is not None:
-        kinds = {"--dtype": wanted}
-    else:
-        kinds = {side: facts.config.dtype or "" for side, facts in pair.both}
-    found = [f"{side} is {kind}" for side, kind in kinds.items() if kind == "bfloat16"]
-    if not found:
-        unread = [side for side, kind in kinds.items() if not kind]
-        return unknown(f"dtype of the {unread[0]} was not read") if unread else ok("no bfloat16")
-    if (capability(pair.setup) or 0) < above:
-        return ok(f"{_gpu(pair.setup)}: another rule says that nothing runs on it")
-    seen = capability_at_least(pair, floor=floor)
-    return CheckOutcome(seen.outcome, f"{found[0]}; {seen.saw}")
 
 
 def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:

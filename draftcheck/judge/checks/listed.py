@@ -25,8 +25,6 @@ from draftcheck.values.facts import ConfigFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
 
-HOPPER = (9, 0)
-
 
 def in_window(window: str, setup: EngineSetup) -> bool:
     """Whether such versions cover the one asked about."""
@@ -314,7 +312,6 @@ def type_listed(
     unread_with: str = "",
     unread_quantized: str = "",
     unless_null: str = "",
-    unlisted_with: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -327,8 +324,7 @@ def type_listed(
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
     unread_quantized: so does one quantised by a method of this family;
-    unless_null: one whose config says null for it is none of these;
-    unlisted_with: what is not listed and states this size was not read.
+    unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -368,8 +364,6 @@ def type_listed(
         if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
             return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
-    if config.sizes.get(unlisted_with) is not None:
-        return unknown(f"{side} model_type is {config.model_type}, with {unlisted_with}")
     if types:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
@@ -459,91 +453,14 @@ def quantization_listed(
     return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
 
 
-def quantization_scheme_listed(
-    pair: JudgedPair,
-    *,
-    method: str,
-    key: str,
-    known: dict[str, str],
-    unless: dict[str, str] | None = None,
-    weights_only: bool = False,
-    activations: bool = False,
-    with_experts: dict[str, str] | None = None,
-    off_hopper: dict[str, str] | None = None,
-    unsure: dict[str, str] | None = None,
-    doubtful: dict[str, str] | None = None,
-) -> CheckOutcome:
-    """Fail when a quantisation of this family of methods names a scheme that this version lacks.
-
-    key: where quantization_config, or the weights of a group in it, names it; a config that names
-    none is not looked at; unless: nor one with this value of another key; weights_only: nor one
-    all groups of which name activations too; activations: nor one with a group that names none;
-    with_experts: known, where it differs for such models; off_hopper: and for these where a GPU of
-    another capability than 9.0 is named; unsure: schemes that are unknown in these versions;
-    doubtful: schemes that are unknown in models with experts, but for these types, as which layers
-    a group is for is not kept; without types only if a group names no activations.
-    "…/weights" in a table is the scheme of a config none of whose groups names activations
-    ("…/weights/channel": and whose weights are so scaled),
-    "…/packed" that of one with a group of integer weights alone, "…/channel" of weights so scaled,
-    "…/outputs" of one with a group that names activations of the output.
-    """
-    experts = dict(with_experts or {})
-    if pair.setup.capability not in (None, HOPPER):
-        experts |= off_hopper or {}
-    for side, facts in pair.both:
-        stated = facts.config.quantization or {}
-        table = {**known, **experts} if facts.config.experts else known
-        if any(str(stated.get(name)) == other for name, other in (unless or {}).items()):
-            continue
-        if not quant_method(facts).startswith(method):
-            continue
-        groups = stated.get("config_groups")
-        listed = groups.values() if isinstance(groups, dict) else ()
-        inner = [group for group in listed if isinstance(group, dict)]
-        named = [bool(group.get("input_activations")) for group in inner]
-        if (weights_only and all(named)) or (activations and not all(named)):
-            continue
-        kinds = ["/outputs"] if any(group.get("output_activations") for group in inner) else []
-        parts = [stated, *(group.get("weights") for group in inner)]
-        scaled = [f"/{part.get('strategy')}" for part in parts[1:] if isinstance(part, dict)]
-        if inner and not any(named):
-            kinds += [*(f"/weights{how}" for how in scaled), "/weights"]
-        if any(_integers_alone(group) for group in inner):
-            kinds.append("/packed")
-        kinds += scaled
-        for value in (part.get(key) for part in parts if isinstance(part, dict)):
-            scheme = "" if value is None else str(value).lower()
-            scheme += next((kind for kind in kinds if scheme + kind in table), "")
-            if scheme and not is_listed(scheme, table, pair.setup):
-                window = table.get(scheme, "").replace(" ", ", before ")
-                since = f": from {window}" if window else ""
-                words = f"{side} {key} is {scheme[:80]}{since}"
-                tell = unknown if is_listed(scheme, unsure or {}, pair.setup) else fail
-                return tell(words)
-            fine = (doubtful or {}).get(scheme, "").split()
-            asked = scheme in (doubtful or {}) and (fine or not all(named))
-            if asked and facts.config.experts and whole_type(facts.config) not in fine:
-                return unknown(f"{side} {key} is {scheme[:80]}, in a model with experts")
-    return unread_config(pair.both) or ok("no scheme that this version lacks")
-
-
-def _integers_alone(group: Mapping[str, object]) -> bool:
-    weights = group.get("weights")
-    kind = weights.get("type") or "int" if isinstance(weights, dict) else ""
-    return kind == "int" and not group.get("input_activations")
-
-
 def quantization_deprecated(
-    pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str], of: str = ""
+    pair: JudgedPair, *, deprecated: dict[str, str], formats: dict[str, str]
 ) -> CheckOutcome:
     """Fail when a side's quant_method is one that this version takes only with a flag.
 
-    formats: checkpoint_format -> the method that it is loaded by, whatever quant_method says; of:
-    only this side.
+    formats: checkpoint_format -> the method that it is loaded by, whatever quant_method says.
     """
     for side, facts in pair.both:
-        if of not in ("", side):
-            continue
         layout = str((facts.config.quantization or {}).get("checkpoint_format", ""))
         for method, words in (
             (formats.get(layout, ""), f"checkpoint_format is {layout}"),
@@ -558,27 +475,20 @@ def quantization_taken(
     pair: JudgedPair,
     *,
     known: dict[str, str],
-    marlin: dict[str, str] | None = None,
-    unnamed: dict[str, str] | None = None,
+    unnamed: bool = False,
     not_by: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them; marlin: methods that are loaded as another one where the Marlin kernels
-    can run them; unnamed: a quantisation without a name is not taken either, except with these
-    words in its quant_algo (modelopt); not_by: known ones that the classes of these model types
-    do not take.
+    known: all of them; unnamed: a quantisation without a name, and without the quant_algo of
+    ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
+    take.
     """
     setup = pair.setup
     for side, facts in pair.both:
         method, quant = quant_method(facts).lower(), facts.config.quantization
-        if unnamed is not None and quant and not method:
-            algorithm = str(quant.get("quant_algo") or "")
-            if not any(word in algorithm and is_listed(word, unnamed, setup) for word in unnamed):
-                words = f", quant_algo is {algorithm[:80]}" if algorithm else ""
-                return fail(f"{side} quantization_config has no quant_method{words}")
-        if marlin and method in marlin and marlin_runs(facts, setup):
-            method = marlin[method]
+        if unnamed and quant and not method and not quant.get("quant_algo"):
+            return fail(f"{side} quantization_config has no quant_method")
         if not method:
             continue
         if method not in known:

@@ -288,8 +288,6 @@ def _quantization(quant: Mapping[str, Any]) -> dict[str, Any]:
     sparse, groups = quant.get("sparsity_config"), quant.get("config_groups")
     if isinstance(sparse, dict) and sparse.get("targets"):
         kept["sparsity"] = str(sparse.get("format"))
-        if isinstance(structure := sparse.get("sparsity_structure"), str):
-            kept["sparsity_structure"] = structure
     if isinstance(whole := quant.get("global_quant_config"), dict):  # Quark's name for them
         groups = {"all": {"weights": whole.get("weight"), ACTIVATIONS: whole.get("input_tensors")}}
     if isinstance(groups, dict):
