@@ -36,8 +36,6 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
-BLACKWELL = 10
-"""The major capability of Blackwell in data centres (10.0, 10.3)."""
 
 
 def capability_at_least(
@@ -281,149 +279,88 @@ def _loaded_dtype(
     return (config.dtype if half else None), "the target is stored as"
 
 
-def kv_dtype_capability(
+def kv_dtype_not_read(
     pair: JudgedPair,
     *,
-    starts: str,
-    floor: int,
-    lowest: int = 0,
-    latent: list[str] | None = None,
-    unless_whole: dict[str, str] | None = None,
-    halves: bool = False,
-    quantized: list[str] | None = None,
+    kinds: dict[str, str],
+    dtype: str,
+    gpus: list[str],
+    types: list[str],
+    heads: list[str],
+    methods: list[str],
+    fp8_alone: dict[str, str],
 ) -> CheckOutcome:
-    """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
+    """Unknown when a type is named for the KV cache, except where it is known to run.
 
-    lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
-    which have backends of their own; unless_whole: types of whole models, not of their text parts,
-    which have another one in these versions; halves: with --dtype float32 it is not known;
-    quantized: targets of these quant methods, which fail on every GPU, named or not; with
-    /kv_cache_scheme behind it only those that name a scheme for the cache.
+    kinds: type of cache -> "since"; dtype: what the target is loaded in; gpus: capabilities, asked
+    where a GPU is named; types: of plain targets; heads: sizes; fp8_alone: type -> "since", targets
+    that have a cache in fp8 and no other.
     """
-    name, method = pair.target.config.model_type, quant_method(pair.target)
-    if (pair.target.config.quantization or {}).get("kv_cache_scheme"):
-        method = method if method in (quantized or ()) else f"{method}/kv_cache_scheme"
-    if name not in (latent or ()) and method in (quantized or ()):
-        kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-        if kind.startswith(starts):
-            if latent:
-                needed(name, "the target's model_type was not read")
-            return fail(f"KV cache {kind}, target quantised as {method}")
-    given = applies(capability(pair.setup), NO_GPU)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if name in (latent or ()):
-        return ok(f"{words}, target {name}")
-    if not kind.startswith(starts) or not lowest <= given < floor:
+    setup, config = pair.setup, pair.target.config
+    kind = applies(setup.kv_dtype, "no --kv-dtype given")
+    if kind == "auto":
+        return ok("KV cache auto")
+    name = whole_type(config)
+    words = f"KV cache {kind[:40]} for {name}"
+    if kind.startswith("fp8") and is_listed(name, fp8_alone, setup):
         return ok(words)
-    if latent:
-        needed(name, "the target's model_type was not read")
-    if is_listed(whole_type(pair.target.config), unless_whole or {}, pair.setup):
-        return ok(f"{words}, target {whole_type(pair.target.config)}")
-    if halves and asked(pair.setup) == "float32":
-        return unknown(f"{words}, --dtype float32")
+    if not is_listed(kind, kinds, setup) or setup.method not in methods:
+        return unknown(f"{words} with {setup.method} in this version")
+    if (loaded := asked(setup) or config.dtype) != dtype:
+        return unknown(f"{words}, loaded in {loaded}")
+    if (other := _not_plain(pair, types, heads)) is not None:
+        return unknown(f"KV cache {kind}; {other}")
+    given = capability(setup)
+    named = given is not None or without_cuda(setup)
+    words += f" on {setup.gpu if given is None and named else _gpu(setup)}"
+    return unknown(words) if named and str(given) not in gpus else ok(words)
+
+
+def _not_plain(pair: JudgedPair, types: list[str], heads: list[str]) -> str | None:
+    """What the attention of a side has that not every GPU and cache has kernels for."""
+    if (name := whole_type(pair.target.config)) not in types:
+        return f"target model_type is {name}"
+    for side, facts in pair.sides:
+        config = facts.config
+        if config.recurrent or config.sliding_window or config.sizes.get("kv_lora_rank"):
+            return f"attention of the {side} is not plain"
+        if config.head_dim and str(config.head_dim) not in heads:
+            return f"heads of the {side} have {config.head_dim} values"
+    return None
+
+
+def kv_dtype_other_than(pair: JudgedPair, *, families: list[str], latent: str = "") -> CheckOutcome:
+    """Fail when an FP8 cache is asked for on a GPU of other capabilities than these.
+
+    latent: in these versions targets that keep latent vectors (MLA) are left out.
+    """
+    applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    words = f"KV cache {kind[:40]} on {_gpu(pair.setup)}"
+    if not fp8_cache_on_another(pair.setup, families):
+        return ok(words)
+    if latent and in_window(latent, pair.setup):
+        needed(pair.target.config.model_type, "the target's model_type was not read")
+        if pair.target.config.sizes.get("kv_lora_rank"):
+            return ok(f"{words}; the target keeps latent vectors")
     return fail(words)
 
 
-def kv_dtype_is_the_models(
-    pair: JudgedPair,
-    *,
-    kinds: list[str],
-    floor: int,
-    refusing: dict[str, str],
-    as_auto: dict[str, str],
-    float32_as: str,
-    unread: dict[str, str] | None = None,
+def kv_dtype_by_name(
+    pair: JudgedPair, *, types: list[str], starts: str, named_by: list[str]
 ) -> CheckOutcome:
-    """Fail when the KV cache is asked for in one of these types, and both are loaded in another.
+    """Fail when no KV cache of this kind is asked for by name, and the target is of these types.
 
-    floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
-    as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
-    for targets of these types it is not known, and it does not apply without CUDA: the engine has
-    other backends for them.
+    named_by: quant methods whose checkpoints may name it themselves. Read for CUDA.
     """
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    if kind not in kinds:
-        return not_applicable(f"KV cache {kind}")
-    config = pair.target.config
-    if as_auto.get(config.model_type or "") == kind:
-        return not_applicable(f"the target's model_type is {config.model_type}")
-    if unread is not None and without_cuda(pair.setup):
-        return not_applicable("another backend, on such a GPU")
-    wanted, source = _loaded_dtype(pair, floor, refusing)
-    if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
-        wanted, source = float32_as, "the target is stored in float32 and loaded in"
-    if wanted is None:
-        return not_applicable("the type that both are loaded in is not known")
-    words = f"KV cache {kind}; {source} {wanted}"
-    if wanted != kind and unread is not None:
-        name = needed(config.model_type, f"{words}; the target's model_type was not read")
-        if any(is_listed(each, unread, pair.setup) for each in (name, whole_type(config))):
-            return unknown(f"{words}; for such a target another backend may be taken")
-    return ok(words) if wanted == kind else fail(words)
-
-
-def kv_dtype_other_than(
-    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
-) -> CheckOutcome:
-    """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
-
-    Without families every GPU fails, named or not; latent: types of target with a latent cache
-    (MLA), which have backends of their own.
-    """
-    given = _named(pair.setup, every=not families)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if not kind.startswith(starts) or str(given) in families:
-        return ok(words)
-    name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    return ok(f"{words}, target {name}") if name in latent else fail(words)
-
-
-def target_reads_kv_dtype(
-    pair: JudgedPair,
-    *,
-    kinds: list[str],
-    types: list[str],
-    floor: int,
-    lowest: int = 0,
-    above: int = 1000,
-    latent: bool = False,
-    whole: dict[str, str] | None = None,
-    heads: list[str] | None = None,
-    quantized: list[str] | None = None,
-    wider: dict[str, str] | None = None,
-    alone: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
-
-    Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
-    latent: only targets that keep latent vectors (MLA), which not every model of a type does;
-    whole: types of whole models, not of their text parts; heads: so are targets with attention
-    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none;
-    wider: types with another floor; alone: kinds for which every target but those with latent
-    vectors has that one backend.
-    """
-    given = _named(pair.setup, every=floor >= EVERY_GPU)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
-    config = pair.target.config
-    listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
-    compressed = config.sizes.get("kv_lora_rank")
-    listed = listed or (kind in (alone or ()) and not compressed)
-    if heads and config.head_dim and not compressed:
-        words += f", heads of {config.head_dim}"
-        others = str(config.head_dim) not in heads
-        if others and not listed and config.recurrent and lowest <= given < floor:
-            return unknown(f"{words}, beside recurrent layers")
-        listed = listed or (others and config.recurrent is False)
-    if not listed or (latent and not compressed):
-        return not_applicable(words)
-    if quantized is not None and quant_method(pair.target) not in quantized:
-        return ok(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    lacks = lowest <= given < int((wider or {}).get(name, floor)) or given >= above
-    return fail(words) if kind in kinds and lacks else ok(words)
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if name not in types or without_cuda(pair.setup):
+        return not_applicable(f"target model_type is {name}, or no CUDA")
+    kind = pair.setup.kv_dtype or "auto"
+    words = f"KV cache {kind[:40]} for {name}"
+    if kind == "auto" and (method := quant_method(pair.target)) in named_by:
+        return unknown(f"{words}, quantised as {method[:80]}")
+    return ok(words) if kind.startswith(starts) else fail(words)
 
 
 def type_capability(
@@ -466,14 +403,6 @@ def fp8_cache_on_another(setup: EngineSetup, families: list[str] | None) -> bool
     """Whether an FP8 cache is asked for on a GPU of other capabilities than these; None: never."""
     asked_for = (setup.kv_dtype or "").startswith("fp8")
     return families is not None and asked_for and str(capability(setup)) not in families
-
-
-def _named(setup: EngineSetup, *, every: bool) -> int:
-    """The capability, which must be known, but where every GPU is meant: 0 stands for any."""
-    given = capability(setup)
-    if given is None and every and not without_cuda(setup):
-        return 0
-    return applies(given, NO_GPU)
 
 
 def without_cuda(setup: EngineSetup) -> bool:
@@ -592,38 +521,6 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
     if kind in values and not is_listed(kind, values, pair.setup):
         return fail(f"{words}, which is there from {values[kind]} on")
     return ok(words) if kind in values else fail(words)
-
-
-def kv_dtype_begins(
-    pair: JudgedPair,
-    *,
-    types: dict[str, str],
-    starts: str,
-    unnamed: bool,
-    named_by: list[str] | None = None,
-    exact: dict[str, str] | None = None,
-    datacenter: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when the KV cache of a target of these types is asked for in a type of another kind.
-
-    types: type -> "since"; unnamed: the engine's own choice (auto) fails too; named_by: quant
-    methods whose checkpoints may name the type themselves; exact: for these types of target only
-    the kinds named, in words; datacenter: kinds for Blackwell 10.x alone. Read for CUDA.
-    """
-    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
-    if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
-        return not_applicable(f"target model_type is {name}, or no CUDA")
-    kind = pair.setup.kv_dtype or "auto"
-    words = f"KV cache {kind[:40]} for {name}"
-    known = (exact or {}).get(name)
-    begins = kind.startswith(starts) if known is None else kind in known.split()
-    wrong = unnamed if kind == "auto" else not begins
-    if not wrong and kind in (datacenter or ()):
-        given = needed(capability(pair.setup), f"{words}, no GPU named")
-        wrong = given // 10 != BLACKWELL
-    if wrong and kind == "auto" and quant_method(pair.target) in (named_by or ()):
-        return unknown(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    return fail(words) if wrong else ok(words)
 
 
 def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
