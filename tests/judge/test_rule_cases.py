@@ -56,6 +56,7 @@ ONLY_UNKNOWN = {
     "multimodal_not_read": "what the engine does with such targets was not found out",
     "capability_not_read": "what the engine does on such GPUs was not found out",
     "kv_dtype_not_read": "what the engine does with such a cache was not found out",
+    "attention_not_read": "what the engine does with such a target was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",

@@ -27,7 +27,6 @@ from draftcheck.judge.checks.outcomes import (
     unread_config,
 )
 from draftcheck.values.dtypes import dtype_name
-from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -53,7 +52,7 @@ def capability_at_least(
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
     tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
-    every GPU does with that --dtype; where above is given, one with CUDA, and not older than it.
+    every GPU does with that --dtype.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -62,10 +61,7 @@ def capability_at_least(
     if cuda_only and without_cuda(pair.setup):
         return fail(f"{pair.setup.gpu} has no CUDA")
     if float32 and asked(pair.setup) == "float32" and in_window(float32, pair.setup):
-        # Without a GPU named: any that has CUDA.
-        named = 0 if without_cuda(pair.setup) else capability(pair.setup)
-        if named is None or named >= above:
-            return fail("--dtype float32")
+        return fail("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
@@ -75,11 +71,31 @@ def capability_at_least(
     return fail(words) if given < floor or (below and given >= below) else ok(words)
 
 
-def capability_not_read(pair: JudgedPair, *, below: int, above: int = 0) -> CheckOutcome:
-    """Unknown on such a GPU: what the engine does there was not found out."""
+def capability_not_read(
+    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False
+) -> CheckOutcome:
+    """Unknown on such a GPU: what the engine does there was not found out.
+
+    float32: nor what it does with that --dtype on any GPU.
+    """
+    if float32 and asked(pair.setup) == "float32":
+        return unknown("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     words = _gpu(pair.setup)
     return unknown(words) if above <= given < below else ok(words)
+
+
+def attention_not_read(
+    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], versions: str
+) -> CheckOutcome:
+    """Unknown on a GPU below this capability, except for plain targets; versions: for those too."""
+    given = applies(capability(pair.setup), NO_GPU)
+    if given >= below:
+        return ok(_gpu(pair.setup))
+    if in_window(versions, pair.setup):
+        return unknown(_gpu(pair.setup))
+    other = _not_plain(pair, types, heads)
+    return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
 
 
 def dtype_capability(
@@ -223,39 +239,6 @@ def quantization_dtype(
     return unread_config(pair.sides) or next(iter(told), none)
 
 
-def head_size_capability(
-    pair: JudgedPair,
-    *,
-    sizes: list[str],
-    floor: int,
-    above: int,
-    refusing: dict[str, str],
-    unless_whole: dict[str, str],
-    kinds: list[str],
-) -> CheckOutcome:
-    """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
-
-    GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
-    refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
-    not of their text parts, which have another backend; kinds: KV caches of other ones have one
-    too, or need less (fp8/256: only those of heads of 256 fail).
-    """
-    given = applies(capability(pair.setup), NO_GPU)
-    if not above <= given < floor:
-        return ok(_gpu(pair.setup))
-    config = pair.target.config
-    kind = pair.setup.kv_dtype or "auto"
-    meant = not {kind, f"{kind}/{config.head_dim}"}.isdisjoint(kinds)
-    if not meant or is_listed(whole_type(config), unless_whole, pair.setup):
-        return ok(f"KV cache {kind[:40]}, target {whole_type(config)}, {_gpu(pair.setup)}")
-    wanted, _ = _loaded_dtype(pair, floor, refusing)
-    if wanted != "float16" or config.sizes.get("kv_lora_rank"):
-        return not_applicable(f"computes in {wanted}, or keeps latent vectors")
-    size = applies(config.head_dim, "the size of the target's heads was not read")
-    words = f"the target's heads have {size} values, {_gpu(pair.setup)}"
-    return fail(words) if str(size) in sizes else ok(words)
-
-
 def _loaded_dtype(
     pair: JudgedPair, floor: int, refusing: Mapping[str, str]
 ) -> tuple[str | None, str]:
@@ -308,7 +291,7 @@ def kv_dtype_not_read(
         return unknown(f"{words} with {setup.method} in this version")
     if (loaded := asked(setup) or config.dtype) != dtype:
         return unknown(f"{words}, loaded in {loaded}")
-    if (other := _not_plain(pair, types, heads)) is not None:
+    if other := _not_plain(pair, types, heads):
         return unknown(f"KV cache {kind}; {other}")
     given = capability(setup)
     named = given is not None or without_cuda(setup)
@@ -361,37 +344,6 @@ def kv_dtype_by_name(
     if kind == "auto" and (method := quant_method(pair.target)) in named_by:
         return unknown(f"{words}, quantised as {method[:80]}")
     return ok(words) if kind.startswith(starts) else fail(words)
-
-
-def type_capability(
-    pair: JudgedPair,
-    *,
-    types: dict[str, str],
-    floor: int,
-    above: int = 0,
-    fits: int = 0,
-    windowed: bool = False,
-    perhaps: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
-
-    It does not apply to GPUs older than above; fits: models with heads of this size run; windowed:
-    those with a sliding window do not either; perhaps: types of which some models do not.
-    """
-    given = applies(capability(pair.setup), NO_GPU)
-    if not above <= given < floor:
-        return not_applicable(_gpu(pair.setup))
-    for side, facts in pair.sides:
-        size, name = facts.config.head_dim, _refuses(facts, types, pair.setup)
-        if name and (size is None or size > fits):
-            return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
-        if windowed and facts.config.sliding_window:
-            window = facts.config.sliding_window
-            return fail(f"{side} has a sliding window of {window}, {_gpu(pair.setup)}")
-        if facts.config.model_type in (perhaps or ()):
-            return unknown(f"{side} model_type is {facts.config.model_type}, {_gpu(pair.setup)}")
-    words = "no model type that is known to fail on such a GPU"
-    return unread_config(pair.sides, "model_type") or ok(words)
 
 
 def capability(setup: EngineSetup) -> int | None:
@@ -462,13 +414,6 @@ def _scheme(part: object) -> str:
     name = f"{kind[:8]}{str(part.get('num_bits') or '')[:4]}"
     # The size of the groups tells MXFP4 (32) from NVFP4 (16).
     return "mxfp4" if name == "float4" and part.get("group_size") == 32 else name
-
-
-def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) -> str | None:
-    for name in (facts.config.outer_type, facts.config.model_type):
-        if name is not None and is_listed(name, table, setup):
-            return name
-    return None
 
 
 def _gpu(setup: EngineSetup) -> str:
