@@ -157,6 +157,15 @@ def test_bfloat16_on_a_t4(run: Run, models: Path) -> None:
     assert plain("0.32.0", "--kv-dtype", "fp8")["verdict"] == "undecided"
 
 
+def test_an_fp8_cache_stands_in_the_command(run: Run, models: Path) -> None:
+    options = ("--engine", "vllm@0.32.0", "--method", "ngram", "--dtype", "bfloat16")
+    cache = ("--gpu", "h100", "--kv-dtype", "fp8", "--format", "json")
+    entry = judged(run("pair", models / "llama-160m", *options, *cache))
+    assert entry["verdict"] == "compatible"
+    words = shlex.split(entry["setup"])
+    assert words[words.index("--kv-cache-dtype") + 1] == "fp8"
+
+
 # ---- no draft ----
 
 

@@ -86,13 +86,13 @@ def capability_not_read(
 
 
 def attention_not_read(
-    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], versions: str
+    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], window: str
 ) -> CheckOutcome:
-    """Unknown on a GPU below this capability, except for plain targets; versions: for those too."""
+    """Unknown on a GPU below this capability, except for plain targets; window: for those too."""
     given = applies(capability(pair.setup), NO_GPU)
     if given >= below:
         return ok(_gpu(pair.setup))
-    if in_window(versions, pair.setup):
+    if in_window(window, pair.setup):
         return unknown(_gpu(pair.setup))
     other = _not_plain(pair, types, heads)
     return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
