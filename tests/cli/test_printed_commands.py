@@ -37,7 +37,7 @@ SIDES = (
 SAID: tuple[dict[str, Any], ...] = (
     {},
     {"gpu": "2x h100"},
-    {"context": 256, "sequences": 4, "dtype": "bf16", "kv_dtype": "fp8"},
+    {"context": 256, "sequences": 4, "dtype": "bf16", "kv_dtype": "auto"},
     {"gpu": "2x h100", "tensor_parallel": 2, "context": 384, "memory_fraction": 0.8},
     {"gpu": "2x h100", "pipeline_parallel": 2, "draft_tokens": 3},
     {"gpu": "24GiB", "sequences": 3, "dtype": "float16", "kv_dtype": "q8_0"},
@@ -146,7 +146,7 @@ def test_the_gate_reads_what_pair_prints(
 
 
 SPELT = {
-    "vllm": {"context", "sequences", "dtype", "kv_dtype", "tensor_parallel", "memory_fraction"},
+    "vllm": {"context", "sequences", "dtype", "tensor_parallel", "memory_fraction"},
     "sglang": {"context", "sequences", "dtype", "tensor_parallel", "memory_fraction"},
     "llama.cpp": {"context", "sequences", "kv_dtype", "draft_tokens"},
     "tabbyapi": {"context", "draft_tokens"},

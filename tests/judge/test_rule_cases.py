@@ -57,6 +57,8 @@ ONLY_UNKNOWN = {
     "capability_not_read": "what the engine does on such GPUs was not found out",
     "draft_keeps_latents_too": "whether the option is given is not read",
     "quantization_not_read": "what the engine does with such weights was not found out",
+    "kv_dtype_not_read": "what the engine does with such a cache was not found out",
+    "attention_not_read": "what the engine does with such a target was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",

@@ -28,7 +28,6 @@ from draftcheck.judge.checks.outcomes import (
     unread_config,
 )
 from draftcheck.values.dtypes import dtype_name
-from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -59,7 +58,7 @@ def capability_at_least(
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
     tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
-    every GPU does with that --dtype; where above is given, one with CUDA, and not older than it.
+    every GPU does with that --dtype.
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -68,10 +67,7 @@ def capability_at_least(
     if cuda_only and without_cuda(pair.setup):
         return fail(f"{pair.setup.gpu} has no CUDA")
     if float32 and asked(pair.setup) == "float32" and in_window(float32, pair.setup):
-        # Without a GPU named: any that has CUDA.
-        named = 0 if without_cuda(pair.setup) else capability(pair.setup)
-        if named is None or named >= above:
-            return fail("--dtype float32")
+        return fail("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
@@ -81,11 +77,31 @@ def capability_at_least(
     return fail(words) if given < floor or (below and given >= below) else ok(words)
 
 
-def capability_not_read(pair: JudgedPair, *, below: int, above: int = 0) -> CheckOutcome:
-    """Unknown on such a GPU: what the engine does there was not found out."""
+def capability_not_read(
+    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False
+) -> CheckOutcome:
+    """Unknown on such a GPU: what the engine does there was not found out.
+
+    float32: nor what it does with that --dtype on any GPU.
+    """
+    if float32 and asked(pair.setup) == "float32":
+        return unknown("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     words = _gpu(pair.setup)
     return unknown(words) if above <= given < below else ok(words)
+
+
+def attention_not_read(
+    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], window: str
+) -> CheckOutcome:
+    """Unknown on a GPU below this capability, except for plain targets; window: for those too."""
+    given = applies(capability(pair.setup), NO_GPU)
+    if given >= below:
+        return ok(_gpu(pair.setup))
+    if in_window(window, pair.setup):
+        return unknown(_gpu(pair.setup))
+    other = _not_plain(pair, types, heads)
+    return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
 
 
 def dtype_capability(
@@ -268,39 +284,6 @@ def quantization_dtype(
     return unread_config(pair.sides) or next(iter(told), none)
 
 
-def head_size_capability(
-    pair: JudgedPair,
-    *,
-    sizes: list[str],
-    floor: int,
-    above: int,
-    refusing: dict[str, str],
-    unless_whole: dict[str, str],
-    kinds: list[str],
-) -> CheckOutcome:
-    """Fail on such a GPU when the target is loaded in float16 and its heads have such a size.
-
-    GPUs from above to below floor count, targets that keep latent vectors (MLA) do not;
-    refusing: types of target that are not loaded in float16; unless_whole: types of whole models,
-    not of their text parts, which have another backend; kinds: KV caches of other ones have one
-    too, or need less (fp8/256: only those of heads of 256 fail).
-    """
-    given = applies(capability(pair.setup), NO_GPU)
-    if not above <= given < floor:
-        return ok(_gpu(pair.setup))
-    config = pair.target.config
-    kind = pair.setup.kv_dtype or "auto"
-    meant = not {kind, f"{kind}/{config.head_dim}"}.isdisjoint(kinds)
-    if not meant or is_listed(whole_type(config), unless_whole, pair.setup):
-        return ok(f"KV cache {kind[:40]}, target {whole_type(config)}, {_gpu(pair.setup)}")
-    wanted, _ = _loaded_dtype(pair, floor, refusing)
-    if wanted != "float16" or config.sizes.get("kv_lora_rank"):
-        return not_applicable(f"computes in {wanted}, or keeps latent vectors")
-    size = applies(config.head_dim, "the size of the target's heads was not read")
-    words = f"the target's heads have {size} values, {_gpu(pair.setup)}"
-    return fail(words) if str(size) in sizes else ok(words)
-
-
 def _loaded_dtype(
     pair: JudgedPair, floor: int, refusing: Mapping[str, str]
 ) -> tuple[str | None, str]:
@@ -324,180 +307,88 @@ def _loaded_dtype(
     return (config.dtype if half else None), "the target is stored as"
 
 
-def kv_dtype_capability(
+def kv_dtype_not_read(
     pair: JudgedPair,
     *,
-    starts: str,
-    floor: int,
-    lowest: int = 0,
-    latent: list[str] | None = None,
-    unless_whole: dict[str, str] | None = None,
-    halves: bool = False,
-    quantized: list[str] | None = None,
+    kinds: dict[str, str],
+    dtype: str,
+    gpus: list[str],
+    types: list[str],
+    heads: list[str],
+    methods: list[str],
+    fp8_alone: dict[str, str],
 ) -> CheckOutcome:
-    """Fail when a KV cache of that type is asked for on a GPU that cannot read it.
+    """Unknown when a type is named for the KV cache, except where it is known to run.
 
-    lowest: GPUs below it fail in another way; latent: types of target with a latent cache (MLA),
-    which have backends of their own; unless_whole: types of whole models, not of their text parts,
-    which have another one in these versions; halves: with --dtype float32 it is not known;
-    quantized: targets of these quant methods, which fail on every GPU, named or not; with
-    /kv_cache_scheme behind it only those that name a scheme for the cache.
+    kinds: type of cache -> "since"; dtype: what the target is loaded in; gpus: capabilities, asked
+    where a GPU is named; types: of plain targets; heads: sizes; fp8_alone: type -> "since", targets
+    that have a cache in fp8 and no other.
     """
-    name, method = pair.target.config.model_type, quant_method(pair.target)
-    if (pair.target.config.quantization or {}).get("kv_cache_scheme"):
-        method = method if method in (quantized or ()) else f"{method}/kv_cache_scheme"
-    if name not in (latent or ()) and method in (quantized or ()):
-        kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-        if kind.startswith(starts):
-            if latent:
-                needed(name, "the target's model_type was not read")
-            return fail(f"KV cache {kind}, target quantised as {method}")
-    given = applies(capability(pair.setup), NO_GPU)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if name in (latent or ()):
-        return ok(f"{words}, target {name}")
-    if not kind.startswith(starts) or not lowest <= given < floor:
+    setup, config = pair.setup, pair.target.config
+    kind = applies(setup.kv_dtype, "no --kv-dtype given")
+    if kind == "auto":
+        return ok("KV cache auto")
+    name = whole_type(config)
+    words = f"KV cache {kind[:40]} for {name}"
+    if kind.startswith("fp8") and is_listed(name, fp8_alone, setup):
         return ok(words)
-    if latent:
-        needed(name, "the target's model_type was not read")
-    if is_listed(whole_type(pair.target.config), unless_whole or {}, pair.setup):
-        return ok(f"{words}, target {whole_type(pair.target.config)}")
-    if halves and asked(pair.setup) == "float32":
-        return unknown(f"{words}, --dtype float32")
+    if not is_listed(kind, kinds, setup) or setup.method not in methods:
+        return unknown(f"{words} with {setup.method} in this version")
+    if (loaded := asked(setup) or config.dtype) != dtype:
+        return unknown(f"{words}, loaded in {loaded}")
+    if other := _not_plain(pair, types, heads):
+        return unknown(f"KV cache {kind}; {other}")
+    given = capability(setup)
+    named = given is not None or without_cuda(setup)
+    words += f" on {setup.gpu if given is None and named else _gpu(setup)}"
+    return unknown(words) if named and str(given) not in gpus else ok(words)
+
+
+def _not_plain(pair: JudgedPair, types: list[str], heads: list[str]) -> str | None:
+    """What the attention of a side has that not every GPU and cache has kernels for."""
+    if (name := whole_type(pair.target.config)) not in types:
+        return f"target model_type is {name}"
+    for side, facts in pair.sides:
+        config = facts.config
+        if config.recurrent or config.sliding_window or config.sizes.get("kv_lora_rank"):
+            return f"attention of the {side} is not plain"
+        if config.head_dim and str(config.head_dim) not in heads:
+            return f"heads of the {side} have {config.head_dim} values"
+    return None
+
+
+def kv_dtype_other_than(pair: JudgedPair, *, families: list[str], latent: str = "") -> CheckOutcome:
+    """Fail when an FP8 cache is asked for on a GPU of other capabilities than these.
+
+    latent: in these versions targets that keep latent vectors (MLA) are left out.
+    """
+    applies(capability(pair.setup), NO_GPU)
+    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
+    words = f"KV cache {kind[:40]} on {_gpu(pair.setup)}"
+    if not fp8_cache_on_another(pair.setup, families):
+        return ok(words)
+    if latent and in_window(latent, pair.setup):
+        needed(pair.target.config.model_type, "the target's model_type was not read")
+        if pair.target.config.sizes.get("kv_lora_rank"):
+            return ok(f"{words}; the target keeps latent vectors")
     return fail(words)
 
 
-def kv_dtype_is_the_models(
-    pair: JudgedPair,
-    *,
-    kinds: list[str],
-    floor: int,
-    refusing: dict[str, str],
-    as_auto: dict[str, str],
-    float32_as: str,
-    unread: dict[str, str] | None = None,
+def kv_dtype_by_name(
+    pair: JudgedPair, *, types: list[str], starts: str, named_by: list[str]
 ) -> CheckOutcome:
-    """Fail when the KV cache is asked for in one of these types, and both are loaded in another.
+    """Fail when no KV cache of this kind is asked for by name, and the target is of these types.
 
-    floor, refusing: _loaded_dtype(); as_auto: types of target for which the engine takes this kind
-    as no wish; float32_as: what a target stored in float32 is loaded in from the floor on; unread:
-    for targets of these types it is not known, and it does not apply without CUDA: the engine has
-    other backends for them.
+    named_by: quant methods whose checkpoints may name it themselves. Read for CUDA.
     """
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    if kind not in kinds:
-        return not_applicable(f"KV cache {kind}")
-    config = pair.target.config
-    if as_auto.get(config.model_type or "") == kind:
-        return not_applicable(f"the target's model_type is {config.model_type}")
-    if unread is not None and without_cuda(pair.setup):
-        return not_applicable("another backend, on such a GPU")
-    wanted, source = _loaded_dtype(pair, floor, refusing)
-    if wanted is None and config.dtype == "float32" and capability(pair.setup) is not None:
-        wanted, source = float32_as, "the target is stored in float32 and loaded in"
-    if wanted is None:
-        return not_applicable("the type that both are loaded in is not known")
-    words = f"KV cache {kind}; {source} {wanted}"
-    if wanted != kind and unread is not None:
-        name = needed(config.model_type, f"{words}; the target's model_type was not read")
-        if any(is_listed(each, unread, pair.setup) for each in (name, whole_type(config))):
-            return unknown(f"{words}; for such a target another backend may be taken")
-    return ok(words) if wanted == kind else fail(words)
-
-
-def kv_dtype_other_than(
-    pair: JudgedPair, *, starts: str, families: list[str], latent: list[str]
-) -> CheckOutcome:
-    """Fail when a KV cache of that type is asked for on a GPU of other capabilities than these.
-
-    Without families every GPU fails, named or not; latent: types of target with a latent cache
-    (MLA), which have backends of their own.
-    """
-    given = _named(pair.setup, every=not families)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    words = f"KV cache {kind} on {_gpu(pair.setup)}"
-    if not kind.startswith(starts) or str(given) in families:
-        return ok(words)
-    name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    return ok(f"{words}, target {name}") if name in latent else fail(words)
-
-
-def target_reads_kv_dtype(
-    pair: JudgedPair,
-    *,
-    kinds: list[str],
-    types: list[str],
-    floor: int,
-    lowest: int = 0,
-    above: int = 1000,
-    latent: bool = False,
-    whole: dict[str, str] | None = None,
-    heads: list[str] | None = None,
-    quantized: list[str] | None = None,
-    wider: dict[str, str] | None = None,
-    alone: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when such a target is asked for such a KV cache on a GPU that has no kernels for it.
-
-    Those are GPUs from lowest to below floor (1000: every GPU, named or not), and from above on;
-    latent: only targets that keep latent vectors (MLA), which not every model of a type does;
-    whole: types of whole models, not of their text parts; heads: so are targets with attention
-    alone and heads of other sizes; quantized: only targets of these quant methods, "" is none;
-    wider: types with another floor; alone: kinds for which every target but those with latent
-    vectors has that one backend.
-    """
-    given = _named(pair.setup, every=floor >= EVERY_GPU)
-    kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
-    name = needed(pair.target.config.model_type, "the target's model_type was not read")
-    words = f"KV cache {kind} for {name} on {_gpu(pair.setup)}"
-    config = pair.target.config
-    listed = name in types or is_listed(whole_type(config), whole or {}, pair.setup)
-    compressed = config.sizes.get("kv_lora_rank")
-    listed = listed or (kind in (alone or ()) and not compressed)
-    if heads and config.head_dim and not compressed:
-        words += f", heads of {config.head_dim}"
-        others = str(config.head_dim) not in heads
-        if others and not listed and config.recurrent and lowest <= given < floor:
-            return unknown(f"{words}, beside recurrent layers")
-        listed = listed or (others and config.recurrent is False)
-    if not listed or (latent and not compressed):
-        return not_applicable(words)
-    if quantized is not None and quant_method(pair.target) not in quantized:
-        return ok(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    lacks = lowest <= given < int((wider or {}).get(name, floor)) or given >= above
-    return fail(words) if kind in kinds and lacks else ok(words)
-
-
-def type_capability(
-    pair: JudgedPair,
-    *,
-    types: dict[str, str],
-    floor: int,
-    above: int = 0,
-    fits: int = 0,
-    windowed: bool = False,
-    perhaps: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when a side's model type is one that such a GPU cannot run; table: type -> "since".
-
-    It does not apply to GPUs older than above; fits: models with heads of this size run; windowed:
-    those with a sliding window do not either; perhaps: types of which some models do not.
-    """
-    given = applies(capability(pair.setup), NO_GPU)
-    if not above <= given < floor:
-        return not_applicable(_gpu(pair.setup))
-    for side, facts in pair.sides:
-        size, name = facts.config.head_dim, _refuses(facts, types, pair.setup)
-        if name and (size is None or size > fits):
-            return fail(f"{side} model_type is {name}, {_gpu(pair.setup)}")
-        if windowed and facts.config.sliding_window:
-            window = facts.config.sliding_window
-            return fail(f"{side} has a sliding window of {window}, {_gpu(pair.setup)}")
-        if facts.config.model_type in (perhaps or ()):
-            return unknown(f"{side} model_type is {facts.config.model_type}, {_gpu(pair.setup)}")
-    words = "no model type that is known to fail on such a GPU"
-    return unread_config(pair.sides, "model_type") or ok(words)
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if name not in types or without_cuda(pair.setup):
+        return not_applicable(f"target model_type is {name}, or no CUDA")
+    kind = pair.setup.kv_dtype or "auto"
+    words = f"KV cache {kind[:40]} for {name}"
+    if kind == "auto" and (method := quant_method(pair.target)) in named_by:
+        return unknown(f"{words}, quantised as {method[:80]}")
+    return ok(words) if kind.startswith(starts) else fail(words)
 
 
 def draft_keeps_latents_too(pair: JudgedPair, *, floor: int, below: int) -> CheckOutcome:
@@ -523,14 +414,6 @@ def fp8_cache_on_another(setup: EngineSetup, families: list[str] | None) -> bool
     """Whether an FP8 cache is asked for on a GPU of other capabilities than these; None: never."""
     asked_for = (setup.kv_dtype or "").startswith("fp8")
     return families is not None and asked_for and str(capability(setup)) not in families
-
-
-def _named(setup: EngineSetup, *, every: bool) -> int:
-    """The capability, which must be known, but where every GPU is meant: 0 stands for any."""
-    given = capability(setup)
-    if given is None and every and not without_cuda(setup):
-        return 0
-    return applies(given, NO_GPU)
 
 
 def without_cuda(setup: EngineSetup) -> bool:
@@ -568,13 +451,6 @@ def _scheme(part: object) -> str:
     return "mxfp4" if name == "float4" and part.get("group_size") == 32 else name
 
 
-def _refuses(facts: ModelFacts, table: Mapping[str, str], setup: EngineSetup) -> str | None:
-    for name in (facts.config.outer_type, facts.config.model_type):
-        if name is not None and is_listed(name, table, setup):
-            return name
-    return None
-
-
 def _gpu(setup: EngineSetup) -> str:
     if setup.capability is None:
         return "any GPU"
@@ -605,38 +481,6 @@ def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome
     if kind in values and not is_listed(kind, values, pair.setup):
         return fail(f"{words}, which is there from {values[kind]} on")
     return ok(words) if kind in values else fail(words)
-
-
-def kv_dtype_begins(
-    pair: JudgedPair,
-    *,
-    types: dict[str, str],
-    starts: str,
-    unnamed: bool,
-    named_by: list[str] | None = None,
-    exact: dict[str, str] | None = None,
-    datacenter: list[str] | None = None,
-) -> CheckOutcome:
-    """Fail when the KV cache of a target of these types is asked for in a type of another kind.
-
-    types: type -> "since"; unnamed: the engine's own choice (auto) fails too; named_by: quant
-    methods whose checkpoints may name the type themselves; exact: for these types of target only
-    the kinds named, in words; datacenter: kinds for Blackwell 10.x alone. Read for CUDA.
-    """
-    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
-    if not is_listed(name, types, pair.setup) or without_cuda(pair.setup):
-        return not_applicable(f"target model_type is {name}, or no CUDA")
-    kind = pair.setup.kv_dtype or "auto"
-    words = f"KV cache {kind[:40]} for {name}"
-    known = (exact or {}).get(name)
-    begins = kind.startswith(starts) if known is None else kind in known.split()
-    wrong = unnamed if kind == "auto" else not begins
-    if not wrong and kind in (datacenter or ()):
-        given = needed(capability(pair.setup), f"{words}, no GPU named")
-        wrong = given // 10 != BLACKWELL
-    if wrong and kind == "auto" and quant_method(pair.target) in (named_by or ()):
-        return unknown(f"{words}, quantised as {quant_method(pair.target)[:80]}")
-    return fail(words) if wrong else ok(words)
 
 
 def sequences_at_most(pair: JudgedPair, *, most: int) -> CheckOutcome:
