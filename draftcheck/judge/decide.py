@@ -259,9 +259,9 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
 
 def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
     """What the rules that apply say, in their order."""
-    found, recorded, over = [], pair.recorded, False
+    found, recorded, over, unread = [], pair.recorded, False, False
     for rule in rules:
-        if over and rule.methods:
+        if over if rule.methods else unread:
             continue
         seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
         seen = seen or see(rule.check, pair, rule.params)
@@ -269,6 +269,8 @@ def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
             continue
         if rule.stops and seen.outcome is Outcome.FAIL:
             over = True
+        if rule.unread_behind and seen.outcome is Outcome.UNKNOWN:
+            unread = True
         saw = cut(seen.saw)
         key = (rule.id, seen.outcome, saw)
         known = _worded.get(key)

@@ -62,6 +62,8 @@ class Rule(RuleWords, frozen=True):
     engine_says: str | None = None
     stops: bool = False
     """Where it fails, the engine stops or takes another method: later rows are not met."""
+    unread_behind: bool = False
+    """Where it is unknown, later rows about the target alone (without methods) are not met."""
 
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):

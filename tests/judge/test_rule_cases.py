@@ -55,6 +55,7 @@ ONLY_UNKNOWN = {
     "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
     "capability_not_read": "what the engine does on such GPUs was not found out",
+    "gpu_made_by": "what the engine does on such GPUs was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",
@@ -134,6 +135,7 @@ def assert_as_written(case: Case) -> None:
         ("LCP150/fail-fp8-heads-of-16-", "LCP151"),
         ("LCP151/fail-heads-of-both-", "LCP155"),
         ("SGL320/fail-no-layers-", "SGL240"),
+        ("VLL480/unknown-mi300x-gptq-", "VLL322"),
     ],
 )
 def test_what_an_engine_never_comes_to_is_not_said(name: str, later: str) -> None:

@@ -36,6 +36,8 @@ GIB = 1 << 30
 NO_GPU = "no GPU with a known compute capability was named"
 EVERY_GPU = 1000
 """The floor of rules that hold on every GPU with CUDA."""
+CUDA = "nvidia"
+"""The maker of GPUs with CUDA."""
 BLACKWELL = 10
 """The major capability of Blackwell in data centres (10.0, 10.3)."""
 
@@ -82,6 +84,12 @@ def capability_not_read(pair: JudgedPair, *, below: int, above: int = 0) -> Chec
     given = applies(capability(pair.setup), NO_GPU)
     words = _gpu(pair.setup)
     return unknown(words) if above <= given < below else ok(words)
+
+
+def gpu_made_by(pair: JudgedPair, *, maker: str) -> CheckOutcome:
+    """Unknown on a GPU of another maker than the one that the engine was read for."""
+    given = applies(pair.setup.gpu, "no GPU named")
+    return unknown(given) if _made_elsewhere(pair.setup, maker) else ok(given)
 
 
 def dtype_capability(
@@ -478,10 +486,12 @@ def _named(setup: EngineSetup, *, every: bool) -> int:
 
 def without_cuda(setup: EngineSetup) -> bool:
     """Whether a GPU without CUDA was named; of a mere amount of memory nothing else is known."""
-    devices = setup.machine.devices if setup.machine else ()
-    return setup.gpu is not None and any(
-        gpu.bandwidth and gpu.capability is None for gpu in devices
-    )
+    return _made_elsewhere(setup, CUDA)
+
+
+def _made_elsewhere(setup: EngineSetup, maker: str) -> bool:
+    devices = setup.machine.devices if setup.machine and setup.gpu is not None else ()
+    return any(gpu.maker not in (None, maker) for gpu in devices)
 
 
 def asked(setup: EngineSetup) -> str | None:
