@@ -136,6 +136,7 @@ def assert_as_written(case: Case) -> None:
         ("LCP151/fail-heads-of-both-", "LCP155"),
         ("SGL320/fail-no-layers-", "SGL240"),
         ("VLL480/unknown-mi300x-gptq-", "VLL322"),
+        ("VLL117/fail-ernie-0.10.1", "VLL371"),
     ],
 )
 def test_what_an_engine_never_comes_to_is_not_said(name: str, later: str) -> None:
