@@ -98,7 +98,10 @@ class Method(SaidRow, frozen=True):
     automatic: bool = True
     """Whether it is chosen without being asked for."""
     runs_as: Mapping[str, str] = {}
-    """Draft's model_type -> "method since": run so by the engine, though this one is asked for."""
+    """Draft's model_type -> "method since": run so by the engine, though this one is asked for.
+
+    "*word*": by its name, where it is a whole model with DSpark stages.
+    """
     basis: Basis = "read"
     """How well the method itself is known."""
 

@@ -22,6 +22,7 @@ from draftcheck.judge.checks.listed import (
     whole_type,
 )
 from draftcheck.judge.checks.outcomes import (
+    NO_LENGTH,
     UNTOLD,
     Settled,
     applies,
@@ -52,7 +53,6 @@ WIDTHS_UNREAD = "hidden size of the target or of the head was not read"
 VOCABULARIES_UNREAD = "vocabulary size of the target or of the head was not read"
 UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
-NO_LENGTH = "no draft length asked for"
 NO_TYPE = "model_type was not read"
 BLOCK_UNREAD = "the block size of the head was not read"
 UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
