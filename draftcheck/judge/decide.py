@@ -272,7 +272,8 @@ def _length_that_runs(usual: int, rules: Sequence[Rule], pair: JudgedPair) -> in
     less than its block; on more it only guesses.
     """
     hard = [rule for rule in rules if rule.severity is Severity.ERROR]
-    for length in (*range(usual, usual + 1 + MOST_LONGER), *range(usual - 1, 0, -1)):
+    lengths: list[int] = [*range(usual, usual + 1 + MOST_LONGER), *range(usual - 1, 0, -1)]
+    for length in lengths:
         asked = replace(pair, setup=replace(pair.setup, draft_tokens=length))
         if all(see(r.check, asked, r.params).outcome is not Outcome.FAIL for r in hard):
             return length

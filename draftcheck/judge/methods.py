@@ -82,12 +82,12 @@ def choose(
         if (method.automatic or not any_automatic) and kind in method.drafts
     )
     if methods:
-        chosen = methods if comparison.draft is None else methods[:1]
-        instead = (_runs_as(comparison, engine, version, method) for method in chosen)
+        first = methods if comparison.draft is None else methods[:1]
+        others = [_runs_as(comparison, engine, version, method) for method in first]
         return MethodChoice(
             tuple(
                 choose(comparison, engine, version, other).methods[0] if other else method
-                for method, other in zip(chosen, instead, strict=True)
+                for method, other in zip(first, others, strict=True)
             )
         )
     which = "that needs no draft" if "none" in kinds else f"for a draft of kind {', '.join(kinds)}"
