@@ -55,6 +55,7 @@ ONLY_UNKNOWN = {
     "weights_within_gpus": "what the engine does with too many weights was not found out",
     "multimodal_not_read": "what the engine does with such targets was not found out",
     "capability_not_read": "what the engine does on such GPUs was not found out",
+    "own_stages_not_read": "whether there are MTP layers beside the stages is not read",
     "gpu_made_by": "what the engine does on such GPUs was not found out",
 }
 NEEDS_NO_FACTS = {

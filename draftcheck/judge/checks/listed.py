@@ -284,6 +284,14 @@ def own_stages_absent(pair: JudgedPair, *, types: dict[str, str], layers_key: st
     return fail(f"{words}, with {layers_key}") if head.aux_key == layers_key else ok(words)
 
 
+def own_stages_not_read(
+    pair: JudgedPair, *, types: dict[str, str], layers_key: str
+) -> CheckOutcome:
+    """Unknown of such a drafter: whether it has MTP layers beside its stages is not read."""
+    seen = own_stages_absent(pair, types=types, layers_key=layers_key)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
 def image_token_found(
     pair: JudgedPair, *, lacking: dict[str, str], found: dict[str, str]
 ) -> CheckOutcome:
