@@ -53,24 +53,34 @@ def render(
         values |= {side: shlex.quote(name), f"{side}_python": repr(name)}
         # For a JSON string inside single quotes of a shell.
         values[f"{side}_json"] = json.dumps(name)[1:-1].replace("'", "'\\''")
-    drafter = comparison.draft
-    if drafter is None and method is not None and "itself" in method.drafts:
-        drafter = comparison.target  # DeepSeek V4 holds its DSpark stages
-    most = drafter.head.block_drafts if drafter is not None and drafter.head is not None else None
 
     def tokens(match: re.Match[str]) -> str:
-        """As many as were asked for; else the usual number, as far as the head goes.
+        """As many as were asked for, else the usual number.
 
         +1: where the option counts the target's own token too.
         """
-        usual = int(match[2])
-        number = circumstances.draft_tokens or min(usual, most or usual)
+        number = circumstances.draft_tokens or _usual(match, comparison, method)
         return str(number + 1 if match[1] else number)
 
     body = TOKENS.sub(tokens, text.strip())
     # One pass: a name that holds {draft} must not be filled in again.
     body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
     return "\n".join([*steps, body])
+
+
+def usual_tokens(method: Method, comparison: Comparison) -> int | None:
+    """The draft length that is written where none is asked for; None: the text has none."""
+    match = TOKENS.search(method.setup)
+    return _usual(match, comparison, method) if match else None
+
+
+def _usual(match: re.Match[str], comparison: Comparison, method: Method | None) -> int:
+    """The template's own number, as far as the head goes."""
+    usual, drafter = int(match[2]), comparison.draft
+    if drafter is None and method is not None and "itself" in method.drafts:
+        drafter = comparison.target  # DeepSeek V4 holds its DSpark stages
+    most = drafter.head.block_drafts if drafter is not None and drafter.head is not None else None
+    return min(usual, most or usual)
 
 
 def _said(words: Mapping[str, str], circumstances: Circumstances) -> Iterator[str]:

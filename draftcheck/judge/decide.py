@@ -16,6 +16,7 @@ from typing import TypeVar
 from draftcheck import versions
 from draftcheck.judge import bind, commands
 from draftcheck.judge.checks import see
+from draftcheck.judge.checks.outcomes import NO_LENGTH
 from draftcheck.judge.compare import compare
 from draftcheck.judge.methods import choose, needs_no_draft, takes_format
 from draftcheck.rulebook import book
@@ -34,6 +35,8 @@ OF_THE_ENGINE = ("source", "reaction", "basis", "engine_says")
 """What a finding says besides the words that every rule has."""
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
 MOST_KEPT = 4096
+MOST_LONGER = 16
+"""Draft lengths above the usual one that are looked at."""
 # Thousands of pairs are judged in a row, and most rules see the same of most of them. An entry
 # holds the engine or the rule that it was made from, and counts only for that very object.
 _active: dict[tuple[str, str, str], tuple[Engine, list[Rule]]] = {}
@@ -162,7 +165,8 @@ def _judge(
         )  # fmt: skip
     assumed = _assumed(said, fit, comparison)
     pair = JudgedPair.of(comparison, setup_for(engine, version, method, assumed, fit))
-    own = _findings(active(engine, version, method), pair)
+    waiting: list[Rule] = []
+    own = _findings(active(engine, version, method), pair, waiting)
     everywhere = _findings(_truth(method, comparison), pair)
     if fit is not None:
         named = said.gpu is not None
@@ -180,6 +184,10 @@ def _judge(
         verdict, notes = Verdict.UNDECIDED, (*notes, refused)
         reaction = Reaction.UNKNOWN if reaction is Reaction.RUNS else reaction
     basis = next((f.basis for f in findings if f.rule == decided_by), method.basis)
+    if waiting and usable(verdict):
+        usual = commands.usual_tokens(method, comparison)
+        length = _length_that_runs(usual, waiting, pair) if usual else None
+        assumed = replace(assumed, draft_tokens=length)
     text = commands.render(method.setup, comparison, assumed, method)
     if fit is not None and fit.answer is Fit.DOES_NOT_FIT:
         for option in fit.when_full["without"]:
@@ -257,18 +265,39 @@ def _truth(method: Method, comparison: Comparison) -> list[Rule]:
     ]
 
 
-def _findings(rules: Iterable[Rule], pair: JudgedPair) -> list[Finding]:
-    """What the rules that apply say, in their order."""
-    found, recorded, over = [], pair.recorded, False
+def _length_that_runs(usual: int, rules: Sequence[Rule], pair: JudgedPair) -> int:
+    """The draft length to write: the usual one, or the nearest that no rule fails, longer first.
+
+    rules: those that look at the length, where none is asked for. A block drafter may go wrong on
+    less than its block; on more it only guesses.
+    """
+    hard = [rule for rule in rules if rule.severity is Severity.ERROR]
+    lengths: list[int] = [*range(usual, usual + 1 + MOST_LONGER), *range(usual - 1, 0, -1)]
+    for length in lengths:
+        asked = replace(pair, setup=replace(pair.setup, draft_tokens=length))
+        if all(see(r.check, asked, r.params).outcome is not Outcome.FAIL for r in hard):
+            return length
+    return usual
+
+
+def _findings(
+    rules: Iterable[Rule], pair: JudgedPair, waiting: list[Rule] | None = None
+) -> list[Finding]:
+    """What the rules that apply say, in their order; waiting: takes those that want a length."""
+    found, recorded, over, unread = [], pair.recorded, False, False
     for rule in rules:
-        if over and rule.methods:
+        if over if rule.methods else unread:
             continue
         seen = recorded.get(recorded_name(rule.check, rule.params)) if recorded else None
         seen = seen or see(rule.check, pair, rule.params)
         if seen.outcome is Outcome.NOT_APPLICABLE:
+            if waiting is not None and seen.saw == NO_LENGTH:
+                waiting.append(rule)
             continue
         if rule.stops and seen.outcome is Outcome.FAIL:
             over = True
+        if rule.unread_behind and seen.outcome is Outcome.UNKNOWN:
+            unread = True
         saw = cut(seen.saw)
         key = (rule.id, seen.outcome, saw)
         known = _worded.get(key)

@@ -10,10 +10,11 @@ of their own (unstated-itself).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from draftcheck import versions
 from draftcheck.errors import UsageError, did_you_mean
-from draftcheck.models.readers.heads import stages_for, unstated_mtp
+from draftcheck.models.readers.heads import STAGE_LAYERS, stages_for, unstated_mtp
 from draftcheck.rulebook.book import Engine, Method
 from draftcheck.values.comparison import Comparison
 
@@ -81,7 +82,14 @@ def choose(
         if (method.automatic or not any_automatic) and kind in method.drafts
     )
     if methods:
-        return MethodChoice(methods if comparison.draft is None else methods[:1])
+        first = methods if comparison.draft is None else methods[:1]
+        others = [_runs_as(comparison, engine, version, method) for method in first]
+        return MethodChoice(
+            tuple(
+                choose(comparison, engine, version, other).methods[0] if other else method
+                for method, other in zip(first, others, strict=True)
+            )
+        )
     which = "that needs no draft" if "none" in kinds else f"for a draft of kind {', '.join(kinds)}"
     what = f"method of {engine.name} {which}"
     if not engine.complete:
@@ -147,10 +155,12 @@ def _wanted(comparison: Comparison, engine: Engine, fitting: tuple[Method, ...])
 
 def _runs_as(comparison: Comparison, engine: Engine, version: str, method: Method) -> str | None:
     """The method that this version takes for such a draft in place of the one asked for."""
-    if comparison.draft is None:
-        return None
-    config = comparison.draft.config
-    instead = method.runs_as.get(config.outer_type or config.model_type or "")
+    drafter = comparison.drafter
+    instead = method.runs_as.get(drafter.config.outer_type or drafter.config.model_type or "")
+    if drafter.head is not None and drafter.head.aux_key == STAGE_LAYERS:
+        called = drafter.called.lower()
+        by_name = (text for name, text in method.runs_as.items() if fnmatchcase(called, name))
+        instead = next(by_name, instead)
     if instead is None:
         return None
     other, since = instead.split()

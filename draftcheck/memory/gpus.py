@@ -20,7 +20,7 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from draftcheck.errors import UsageError
 from draftcheck.rulebook import files
@@ -77,6 +77,7 @@ class GpuRow(RuleRow, frozen=True):
     usable: int | None = None
     tflops: int | None = None
     capability: tuple[int, int] | None = None
+    maker: Literal["nvidia", "amd"] = "nvidia"
 
 
 class GpuSpeeds(TypedDict, total=False):
@@ -179,13 +180,15 @@ def names() -> dict[str, list[Gpu]]:
             flops=row.tflops * 1e12 if row.tflops else None,
             capability=row.capability,
             held_back=(0, 0, 0) if row.usable else held_back,
+            maker=row.maker,
         )
         for name in (row.name, *row.aliases):
             spellings.setdefault(name, []).append(gpu)
     for chip in table.apple:
         for gib in chip.gib:
             memory = usable_of_unified(gib * GIB)
-            gpu = Gpu(f"{chip.chip}-{gib}gb", memory, bandwidth=chip.bandwidth * 10**9)
+            name, bandwidth = f"{chip.chip}-{gib}gb", chip.bandwidth * 10**9
+            gpu = Gpu(name, memory, bandwidth=bandwidth, maker="apple")
             for name in (gpu.name, chip.chip):
                 spellings.setdefault(name, []).append(gpu)
     return spellings
@@ -258,6 +261,7 @@ def _smi_row(row: list[str]) -> Gpu | None:
         free=int(free) * MIB if free.isdigit() else None,
         **_speeds(name),
         capability=(int(match[1]), int(match[2])) if match else None,
+        maker="nvidia",
     )
 
 
@@ -298,6 +302,7 @@ def _torch() -> tuple[Gpu, ...]:
                 free=int(free),
                 **_speeds(str(name)),
                 capability=(int(capability[0]), int(capability[1])) if capability else None,
+                maker="nvidia" if capability else "amd",
             )
             for name, total, free, capability in json.loads(text or "[]")
         )
@@ -320,7 +325,7 @@ def _rocm() -> tuple[Gpu, ...]:
         if total.isdigit() and int(total):
             label = str(card.get("Card Series") or card.get("Card series") or name)
             free = int(total) - int(used) if used.isdigit() else None
-            answering.append(Gpu(label, int(total), free, **_speeds(label)))
+            answering.append(Gpu(label, int(total), free, **_speeds(label), maker="amd"))
     return tuple(answering)
 
 
@@ -334,7 +339,7 @@ def _metal() -> tuple[Gpu, ...]:
     limit = _output("sysctl", "-n", "iogpu.wired_limit_mb").strip()
     raised = int(limit) * MIB if limit.isdigit() else 0
     usable = raised or usable_of_unified(int(memory))
-    return (Gpu(chip, usable, **_speeds(f"{chip} {int(memory) // GIB}gb")),)
+    return (Gpu(chip, usable, **_speeds(f"{chip} {int(memory) // GIB}gb"), maker="apple"),)
 
 
 def _speeds(name: str) -> GpuSpeeds:

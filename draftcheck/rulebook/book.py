@@ -62,6 +62,8 @@ class Rule(RuleWords, frozen=True):
     engine_says: str | None = None
     stops: bool = False
     """Where it fails, the engine stops or takes another method: later rows are not met."""
+    unread_behind: bool = False
+    """Where it is unknown, later rows about the target alone (without methods) are not met."""
 
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):
@@ -96,7 +98,10 @@ class Method(SaidRow, frozen=True):
     automatic: bool = True
     """Whether it is chosen without being asked for."""
     runs_as: Mapping[str, str] = {}
-    """Draft's model_type -> "method since": run so by the engine, though this one is asked for."""
+    """Draft's model_type -> "method since": run so by the engine, though this one is asked for.
+
+    "*word*": by its name, where it is a whole model with DSpark stages.
+    """
     basis: Basis = "read"
     """How well the method itself is known."""
 

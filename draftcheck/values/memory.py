@@ -25,6 +25,8 @@ class Gpu:
     """CUDA compute capability."""
     held_back: tuple[int, int, int] = (0, 0, 0)
     """What the driver keeps of `memory`: low, typical, high."""
+    maker: str | None = None
+    """nvidia, amd or apple; None where only an amount of memory is known."""
 
     @property
     def usable(self) -> int:

@@ -189,3 +189,27 @@ def test_a_model_that_holds_dspark_stages_is_a_dspark_draft(
         assert ("only the DSpark stages are loaded" in notes) is chosen, notes
     wanted = run("pair", target, other, *asked, "--method", method).json["engines"][0]
     assert wanted["verdict"] == "undecided", wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "asked", "method"),
+    [
+        ("V4-DSpark", "0.24.0", (), "mtp"),
+        ("V4-DSpark", "0.25.0", (), "dspark"),
+        ("V4-DSpark", "0.25.0", ("--method", "mtp"), "dspark"),
+        ("V4-DSpark", "0.33.0", ("--method", "draft_model"), "dspark"),
+        ("V4-0731", "0.33.0", (), "mtp"),
+    ],
+)
+def test_by_its_name_a_model_with_dspark_stages_speculates_with_them(
+    run: Run, tmp_path: Path, name: str, version: str, asked: tuple[str, ...], method: str
+) -> None:
+    config = {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}
+    config |= {"vocab_size": 256, "num_nextn_predict_layers": 3, "dspark_block_size": 5}
+    config |= {"dspark_target_layer_ids": [1, 2], "dspark_markov_rank": 64}
+    (folder := tmp_path / name).mkdir()
+    make.write_json(folder / "config.json", config)
+    given = ("--engine", f"vllm@{version}", "--kv-dtype", "fp8", "--format", "json")
+    entry = run("pair", folder, folder, *given, *asked).json["engines"][0]
+    assert entry["method"] == method
+    assert (entry["decided_by"] == "VLL481") is (method == "mtp")

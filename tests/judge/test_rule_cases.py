@@ -59,6 +59,8 @@ ONLY_UNKNOWN = {
     "quantization_not_read": "what the engine does with such weights was not found out",
     "kv_dtype_not_read": "what the engine does with such a cache was not found out",
     "attention_not_read": "what the engine does with such a target was not found out",
+    "own_stages_not_read": "whether there are MTP layers beside the stages is not read",
+    "gpu_made_by": "what the engine does on such GPUs was not found out",
 }
 NEEDS_NO_FACTS = {
     "name_picks_method": "the name is the reference itself",
@@ -138,6 +140,8 @@ def assert_as_written(case: Case) -> None:
         ("LCP150/fail-fp8-heads-of-16-", "LCP151"),
         ("LCP151/fail-heads-of-both-", "LCP155"),
         ("SGL320/fail-no-layers-", "SGL240"),
+        ("VLL480/unknown-mi300x-gptq-", "VLL322"),
+        ("VLL117/fail-ernie-0.10.1", "VLL371"),
     ],
 )
 def test_what_an_engine_never_comes_to_is_not_said(name: str, later: str) -> None:

@@ -225,6 +225,23 @@ def test_the_stages_of_deepseek_v41(run: Run, tmp_path: Path) -> None:
     assert saw.endswith("method dspark from 0.30.0")
 
 
+@pytest.mark.parametrize(
+    ("version", "layers", "tokens"),
+    [("0.26.0", 3, 6), ("0.30.0", 3, 6), ("0.30.0", 1, 5), ("0.31.0", 3, 5)],
+)
+def test_the_length_that_is_written_runs(
+    run: Run, tmp_path: Path, version: str, layers: int, tokens: int
+) -> None:
+    """Before 0.31.0 the stages of DeepSeek V4 take multiples of the number of MTP layers."""
+    stages = {"dspark_target_layer_ids": [0, 1], "dspark_block_size": 5, "dspark_markov_rank": 4}
+    config = make.CONFIG | {"model_type": "deepseek_v4", "num_nextn_predict_layers": layers}
+    config |= {"architectures": ["DeepseekV4ForCausalLM"], **stages}
+    make.folder(tmp_path / "v4", config=config)
+    asked = ("--method", "dspark", "--kv-dtype", "fp8", "--format", "json")
+    found = judged(run("pair", tmp_path / "v4", *asked, "--engine", f"vllm@{version}"))
+    assert json.loads(shlex.split(found["setup"])[-1])["num_speculative_tokens"] == tokens
+
+
 def test_another_vocabulary_is_translated_when_asked_for(run: Run, models: Path) -> None:
     make.folder(models / "wider", vocab_size=300, hidden_size=16)
     pair = ("pair", models / "plain", models / "wider", "--format", "json", "--engine")

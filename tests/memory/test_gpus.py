@@ -152,7 +152,7 @@ def test_auto_asks_rocm_smi(tools: Path) -> None:
     script(tools, "rocm-smi", f"echo '{json.dumps({'card0': card})}'")
     (gpu,) = gpus.parse("auto").devices
     assert (gpu.memory, gpu.free) == (206_141_652_992, 205_141_652_992)
-    assert (gpu.bandwidth, gpu.capability) == (5_300_000_000_000, None)
+    assert (gpu.bandwidth, gpu.capability, gpu.maker) == (5_300_000_000_000, None, "amd")
 
 
 @POSIX

@@ -28,6 +28,7 @@ from draftcheck.judge.checks.outcomes import (
     unread_config,
 )
 from draftcheck.values.dtypes import dtype_name
+from draftcheck.values.facts import ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -39,6 +40,8 @@ EVERY_GPU = 1000
 UNREAD = "not read for this version, start it alone first"
 USUAL_GROUPS = (None, 32, 64, 128)
 """How many weights share a scale, as the Marlin kernels take them; None: not stated."""
+CUDA = "nvidia"
+"""The maker of GPUs with CUDA."""
 BLACKWELL = 10
 """The major capability of Blackwell in data centres (10.0, 10.3)."""
 
@@ -102,6 +105,12 @@ def attention_not_read(
         return unknown(_gpu(pair.setup))
     other = _not_plain(pair, types, heads)
     return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
+
+
+def gpu_made_by(pair: JudgedPair, *, maker: str) -> CheckOutcome:
+    """Unknown on a GPU of another maker than the one that the engine was read for."""
+    given = applies(pair.setup.gpu, "no GPU named")
+    return unknown(given) if _made_elsewhere(pair.setup, maker) else ok(given)
 
 
 def dtype_capability(
@@ -418,10 +427,12 @@ def fp8_cache_on_another(setup: EngineSetup, families: list[str] | None) -> bool
 
 def without_cuda(setup: EngineSetup) -> bool:
     """Whether a GPU without CUDA was named; of a mere amount of memory nothing else is known."""
-    devices = setup.machine.devices if setup.machine else ()
-    return setup.gpu is not None and any(
-        gpu.bandwidth and gpu.capability is None for gpu in devices
-    )
+    return _made_elsewhere(setup, CUDA)
+
+
+def _made_elsewhere(setup: EngineSetup, maker: str) -> bool:
+    devices = setup.machine.devices if setup.machine and setup.gpu is not None else ()
+    return any(gpu.maker not in (None, maker) for gpu in devices)
 
 
 def asked(setup: EngineSetup) -> str | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from draftcheck.judge.checks.hardware import capability, without_cuda
+from draftcheck.judge.checks.hardware import asked, capability, without_cuda
 from draftcheck.judge.checks.listed import (
     among_classes,
     in_window,
@@ -22,6 +22,7 @@ from draftcheck.judge.checks.listed import (
     whole_type,
 )
 from draftcheck.judge.checks.outcomes import (
+    NO_LENGTH,
     UNTOLD,
     Settled,
     applies,
@@ -52,7 +53,6 @@ WIDTHS_UNREAD = "hidden size of the target or of the head was not read"
 VOCABULARIES_UNREAD = "vocabulary size of the target or of the head was not read"
 UNCOUNTED = "MTP layers could not be counted among the tensor names"
 FORM_UNREAD = "the form of the head was not read"
-NO_LENGTH = "no draft length asked for"
 NO_TYPE = "model_type was not read"
 BLOCK_UNREAD = "the block size of the head was not read"
 UNQUANTISED = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})
@@ -130,9 +130,9 @@ def unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | Non
 
     It may do so for a KV cache or weights of a type of their own too.
     """
-    asked = next((name for name in (setup.kv_dtype, setup.dtype) if name not in PLAIN), None)
-    if floor and asked:
-        return unknown(f"{words}; with {asked} other code may be taken")
+    given_type = next((name for name in (setup.kv_dtype, setup.dtype) if name not in PLAIN), None)
+    if floor and given_type:
+        return unknown(f"{words}; with {given_type} other code may be taken")
     given = 0 if floor and without_cuda(setup) else capability(setup)
     if given is None or given >= floor:
         return None
@@ -800,11 +800,13 @@ def draft_tokens_at_most(
     most: int,
     latent: bool = False,
     below: int = 0,
+    float32: bool = False,
     unread_gpus: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when more tokens are asked for; latent: for targets that keep latent vectors (MLA).
 
-    below: then on GPUs of lower capability for every target; unread_gpus: on these it is not known.
+    below: then on GPUs of lower capability for every target; float32: with that --dtype too, where
+    no GPU without CUDA is named; unread_gpus: on these it is not known.
     """
     tokens = applies(pair.setup.draft_tokens, NO_LENGTH)
     words = f"{tokens} draft tokens, at most {most}"
@@ -816,6 +818,8 @@ def draft_tokens_at_most(
             given = capability(pair.setup)
             if given is not None and given < below:
                 return fail(f"{words} on {pair.setup.gpu}")
+            if float32 and asked(pair.setup) == "float32" and not without_cuda(pair.setup):
+                return fail(f"{words} in float32")
             if str(given) in (unread_gpus or ()):
                 return unknown(f"{tokens} draft tokens on {pair.setup.gpu}")
             return ok(f"{tokens} draft tokens, the target keeps no latent vectors")

@@ -271,6 +271,25 @@ def own_type_in(
     return seen if head.aux_key == layers_key else fail(f"{seen.saw}, without {layers_key}")
 
 
+def own_stages_absent(pair: JudgedPair, *, types: dict[str, str], layers_key: str) -> CheckOutcome:
+    """Fail when a drafter of these types lists under this name the layers that its stages read."""
+    name, head = whole_type(pair.drafter.config), pair.drafter.head
+    if not is_listed(name, types, pair.setup) or pair.drafter.role not in (None, "full"):
+        return not_applicable(f"{pair.drafter_side} model_type is {name}")
+    if head is None or head.declared is None:
+        return unknown(f"whether it lists {layers_key} was not read")
+    words = f"{pair.drafter_side} model_type is {name}"
+    return fail(f"{words}, with {layers_key}") if head.aux_key == layers_key else ok(words)
+
+
+def own_stages_not_read(
+    pair: JudgedPair, *, types: dict[str, str], layers_key: str
+) -> CheckOutcome:
+    """Unknown of such a drafter: whether it has MTP layers beside its stages is not read."""
+    seen = own_stages_absent(pair, types=types, layers_key=layers_key)
+    return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
+
+
 def image_token_found(
     pair: JudgedPair, *, lacking: dict[str, str], found: dict[str, str]
 ) -> CheckOutcome:

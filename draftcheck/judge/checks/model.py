@@ -729,14 +729,12 @@ def name_picks_method(
     classes: dict[str, str] | None = None,
     unless_classes: dict[str, str] | None = None,
     whole: bool = False,
-    unless_held: bool = False,
 ) -> CheckOutcome:
     """Fail when the draft's path or id contains a word by which this version picks a method.
 
     The target's own name counts where it drafts for itself. Table: word -> "since" or
     "since until". classes, unless_classes: only drafts of these, or only the others; whole: a head
-    is no matter of this rule, since its own method may be the one picked; unless_held: nor is a
-    model that has DSpark stages, which is to be asked for by that method.
+    is no matter of this rule, since its own method may be the one picked.
     """
     if whole and pair.drafter.role not in (None, "full"):
         return ok(f"the draft is: {pair.drafter.role}")
@@ -744,8 +742,6 @@ def name_picks_method(
     called = pair.drafter.called
     for word in words:
         if word in called.lower() and is_listed(word, words, pair.setup):
-            if unless_held and pair.drafter.head is not None and pair.drafter.head.markov_rank:
-                return unknown(f"{called!r} has DSpark stages, which are for method dspark")
             return fail(f"the {pair.drafter_side} is called {called!r}, which contains {word!r}")
     return ok(f"{called!r} contains none of {', '.join(words)}")
 

@@ -16,6 +16,7 @@ LONGEST = 60
 STAND_IN = re.compile(rb"~[0-9A-Za-z]{8,16}\.[0-9]+")
 """What condensed facts have instead of most token texts (judge/condensed/token_tables.py)."""
 TEXTS_UNREAD = "the token texts were not read on both sides"
+NO_LENGTH = "no draft length asked for"
 UNTOLD = "the draft's files do not say what kind of model it is"
 ok = partial(CheckOutcome, Outcome.OK)
 fail = partial(CheckOutcome, Outcome.FAIL)
