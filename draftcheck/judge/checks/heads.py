@@ -1363,8 +1363,8 @@ def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | 
 def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = None) -> CheckOutcome:
     """Fail when this version turns such a draft into an MTP head, whatever method is asked for.
 
-    misfit: only whole models whose MTP layers are there and of another width than the target, or
-    only the others; unknown of those whose layers are as wide as the target.
+    misfit: true where only whole models whose MTP layers are there and of another width than the
+    target do so, false where it is unknown of those whose layers are as wide as the target.
     """
     config, head = pair.drafter.config, pair.drafter.head
     if config.model_type is None and config.architectures is None:
@@ -1376,7 +1376,7 @@ def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = Non
     there = pair.drafter.role == "full" and head is not None and head.mtp_present
     differs = bool(there and wide and width and wide != width)
     words = f"the draft's {listed}" + (f", width {width:,}, target {wide:,}" if differs else "")
-    if misfit is not None and misfit is not differs:
+    if misfit and not differs:
         return not_applicable(words)
     if misfit is False and there and wide and wide == width:
         return unknown(f"{words}: its MTP layers are as wide as the target, and may draft for it")
