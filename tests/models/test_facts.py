@@ -479,6 +479,9 @@ def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
             }
         },
         {"model_type": "phi4mm", "embd_layer": {"embedding_cls": "image_audio"}},
+        {"model_type": "chameleon", "vq_config": {}},
+        {"model_type": "molmo"},
+        {"model_type": "minicpmv", "vision_encoder": "vit_so400m"},
     ],
 )
 def test_other_parts_make_a_model_multimodal(tmp_path: Path, config: dict[str, Any]) -> None:

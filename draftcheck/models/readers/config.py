@@ -20,7 +20,10 @@ OTHER_PARTS = (
     "vision_config", "audio_config", "vision_tower", "speech_config", "vit_config",
     "embd_layer",  # Phi-3 and Phi-4 with images
     "visual",  # Qwen-VL
+    "vq_config",  # Chameleon
 )  # fmt: skip
+SEEING = {"molmo", "minicpmv"}
+"""Types with images, some of whose configs have no such part (Molmo, MiniCPM-V 2)."""
 CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
@@ -187,7 +190,8 @@ def from_dict(
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
         quantization=_quantization(quant) if isinstance(quant, dict) else None,
-        multimodal=any(
+        multimodal=model_type in SEEING
+        or any(
             isinstance(place.get(name), dict) for place in (config, thinker) for name in OTHER_PARTS
         ),
         recurrent=recurrent,
