@@ -295,20 +295,20 @@ def image_token_found(
 ) -> CheckOutcome:
     """Fail when the engine looks for image_token_index in a target's config that has none.
 
-    lacking: types whose config classes have none; found: architectures for which the engine looks
-    elsewhere. Of other targets it is known where config.json states it.
+    One that config.json states is there, whatever the class. lacking: types whose config classes
+    have none; found: architectures for which the engine looks elsewhere.
     """
     config = pair.target.config
     name = needed(whole_type(config), "the target's model_type was not read")
     if config.multimodal is False:
         return ok("the target takes text alone")
     words = f"target model_type is {name}"
+    if config.sizes.get("image_token_index") is not None:
+        return ok(f"{words}, image_token_index is stated")
     if any(is_listed(kind, lacking, pair.setup) for kind in (config.model_type, name)):
         return fail(words)
     if is_listed(_architecture(config), found, pair.setup):
         return ok(f"{words}, whose token the engine knows")
-    if config.sizes.get("image_token_index") is not None:
-        return ok(f"{words}, image_token_index is stated")
     needed(config.multimodal, "whether the target takes more than text was not read")
     return unknown(f"{words}: whether its config class has image_token_index was not read")
 
