@@ -329,7 +329,6 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
-    unread_quantized: str = "",
     unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
@@ -342,7 +341,6 @@ def type_listed(
     others it is not known; other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
-    unread_quantized: so does one quantised by a method of this family;
     unless_null: one whose config says null for it is none of these.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
@@ -380,8 +378,6 @@ def type_listed(
             return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
-        if unread_quantized and quant_method(pair.model(side)).startswith(unread_quantized):
-            return unknown(f"{words}, quantised by {quant_method(pair.model(side))}")
         return fail(words)
     if types:  # without a model_type it may be one of these
         needed(whole_type(config), unread)
@@ -389,9 +385,18 @@ def type_listed(
 
 
 def target_not_read(
-    pair: JudgedPair, *, architectures: dict[str, str], types: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    architectures: dict[str, str],
+    types: dict[str, str] | None = None,
+    on_blackwell: dict[str, str] | None = None,
 ) -> CheckOutcome:
-    """Unknown for these targets: what the engine makes of them hangs on what is not read here."""
+    """Unknown for these targets: what the engine makes of them hangs on what is not read here.
+
+    on_blackwell: architectures that count where a GPU of capability 10 is named.
+    """
+    if pair.setup.capability is not None and pair.setup.capability[0] == 10:
+        architectures = {**architectures, **(on_blackwell or {})}
     seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
