@@ -608,6 +608,7 @@ def one_backend(
     formats: list[str] | None = None,
     classes: list[str] | None = None,
     strict: list[str] | None = None,
+    unread: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
@@ -615,7 +616,8 @@ def one_backend(
     or all that are not apart; heads_alike: classes of heads that get the target's; alone: only
     where the target, or where the draft is the one that is apart; formats: a target by
     compressed-tensors counts in these formats only; classes: only drafts of these; strict: plain
-    heads of these classes go with no quantised target.
+    heads of these classes go with no quantised target; unread: with a target by these it depends on
+    the scheme, which is not read.
     """
     names = pair.drafter.config.architectures
     if classes is not None and not set(classes) & set(needed(names, "the draft's class")):
@@ -636,4 +638,6 @@ def one_backend(
     missed = alien if ours in apart else theirs in apart
     if alone and (ours in apart) is not (alone == "target"):
         return ok(words)
+    if missed and ours in (unread or ()):
+        return unknown(f"{words}: it depends on the scheme")
     return fail(words) if missed else ok(words)

@@ -742,6 +742,8 @@ def name_picks_method(
     called = pair.drafter.called
     for word in words:
         if word in called.lower() and is_listed(word, words, pair.setup):
+            if whole:
+                needed(pair.drafter.role, UNTOLD)
             return fail(f"the {pair.drafter_side} is called {called!r}, which contains {word!r}")
     return ok(f"{called!r} contains none of {', '.join(words)}")
 
