@@ -81,17 +81,19 @@ def capability_at_least(
 
 
 def capability_not_read(
-    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False
+    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False, blackwell: str = ""
 ) -> CheckOutcome:
     """Unknown on such a GPU: what the engine does there was not found out.
 
-    float32: nor what it does with that --dtype on any GPU.
+    float32: nor what it does with that --dtype on any GPU; blackwell: versions in which GPUs of
+    capability 10 and 12 count too.
     """
     if float32 and asked(pair.setup) == "float32":
         return unknown("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     words = _gpu(pair.setup)
-    return unknown(words) if above <= given < below else ok(words)
+    newest = bool(blackwell) and given >= 10 * BLACKWELL and in_window(blackwell, pair.setup)
+    return unknown(words) if newest or above <= given < below else ok(words)
 
 
 def attention_not_read(

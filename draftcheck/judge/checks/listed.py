@@ -443,13 +443,17 @@ def target_wants_option(
     architectures: dict[str, str],
     unless_null: str = "",
     if_recurrent: list[str] | None = None,
+    above_10: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for targets that start with an option only: whether it is given is not known here.
 
     unless_null: a config that says null for this size is none of these; if_recurrent: these classes
-    only where some layer keeps a recurrent state.
+    only where some layer keeps a recurrent state; above_10: architectures that count where a GPU of
+    a capability above 10 is named.
     """
     config = pair.target.config
+    if pair.setup.capability is not None and pair.setup.capability[0] > 10:
+        architectures = {**architectures, **(above_10 or {})}
     if _architecture(config) in (if_recurrent or ()) and config.recurrent is False:
         return ok("the target has no recurrent layers")
     seen = type_listed(
