@@ -541,16 +541,16 @@ def quantization_named(pair: JudgedPair) -> CheckOutcome:
 
 
 def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
-    """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels.
+    """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels (or others).
 
-    AWQ: with zero points; a config that does not tell counts as one that has them.
+    AWQ: 4 bits with zero points; a config that does not tell counts as one that has them.
     """
     quant = facts.config.quantization or {}
     if quant.get("quant_method") == "awq":
-        return quant.get("zero_point") is not False
+        return quant.get("zero_point") is not False and quant.get("bits") in (None, 4)
     stated = all(quant.get(name) is not None for name in ("bits", "group_size", "sym", "desc_act"))
     fits = quant.get("bits") in (4, 8) and quant.get("group_size") in (-1, 32, 64, 128)
-    recent = setup.capability is None or setup.capability >= (8, 0)
+    recent = setup.capability is None or setup.capability >= (7, 5)
     return stated and fits and quant.get("sym") is True and recent
 
 
