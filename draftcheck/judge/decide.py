@@ -31,7 +31,7 @@ from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 LONGEST = 1000
 """Characters of what a check saw: texts of models can be of any length."""
 TOO_LARGE = "MEM001"
-OF_THE_ENGINE = ("source", "reaction", "basis", "engine_says")
+OF_THE_ENGINE = ("source", "reaction", "basis", "engine_says", "unread")
 """What a finding says besides the words that every rule has."""
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
 MOST_KEPT = 4096

@@ -156,10 +156,10 @@ def _findings(verdict: PairVerdict) -> list[str]:
     lines = []
     for finding, engines in group(verdict.engines):
         where = md(", ".join(engines))
-        if finding.outcome is Outcome.FAIL:
+        if finding.outcome is Outcome.FAIL or finding.not_found_out:
+            word = "unknown" if finding.not_found_out else finding.severity
             lines += [
-                f"- **{finding.severity} {finding.rule} {finding.slug}** ({where}):"
-                f" {md(finding.title)}",
+                f"- **{word} {finding.rule} {finding.slug}** ({where}): {md(finding.title)}",
                 f"  - saw: {md(finding.saw)}",
                 f"  - why: {md(finding.why)}",
                 f"  - fix: {md(finding.fix)}",

@@ -89,7 +89,9 @@ def pair(
     blocks = [f"{word}: {'; '.join([*told, *([safe(measured)] if measured else [])])}"]
     blocks += [_vocabulary(verdict.comparison), _engines(verdict.engines)]
     shown = group(verdict.engines)
-    detailed = failed = [row for row in shown if row[0].outcome is Outcome.FAIL]
+    detailed = failed = [
+        row for row in shown if row[0].outcome is Outcome.FAIL or row[0].not_found_out
+    ]
     works = verdict.verdict in (Verdict.COMPATIBLE, Verdict.DEGRADED)
     brief = not (explicit or verbose)
     if brief:  # what one engine does is for those who run it, where others take the pair
@@ -278,7 +280,8 @@ def _engines(engines: Sequence[EngineVerdict]) -> str:
 def _finding(finding: Finding, engines: Sequence[str], *, detailed: bool) -> str:
     name = f"{finding.rule} {finding.slug}" if detailed else finding.rule
     colour = SEVERITY_COLOURS[finding.severity]
-    head = click.style(f"{finding.severity}[{name}]", fg=colour, bold=detailed or None)
+    word = "unknown" if finding.not_found_out else finding.severity
+    head = click.style(f"{word}[{name}]", fg=colour, bold=detailed or None)
     few = engines if len(engines) <= SEVERAL else engines[: SEVERAL - 1]
     more = f" and {len(engines) - len(few)} more" if len(few) < len(engines) else ""
     title = f"{head} {finding.title} ({', '.join(few)}{more})"
@@ -295,7 +298,8 @@ def _not_checked(shown: Shown, engines: Sequence[EngineVerdict]) -> Iterator[str
     """What was missing, once, with the rules that wanted it."""
     reasons: dict[str, list[str]] = {}
     for finding, _ in shown:
-        if finding.outcome is Outcome.UNKNOWN and finding.severity is not Severity.NOTE:
+        doubtful = finding.outcome is Outcome.UNKNOWN and not finding.not_found_out
+        if doubtful and finding.severity is not Severity.NOTE:
             reasons.setdefault(finding.saw, []).append(finding.rule)
     for reason, rules in reasons.items():
         yield f"not checked ({', '.join(rules)}): {safe(reason)}"

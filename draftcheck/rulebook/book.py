@@ -65,6 +65,11 @@ class Rule(RuleWords, frozen=True):
     unread_behind: bool = False
     """Where it is unknown, later rows about the target alone (without methods) are not met."""
 
+    @property
+    def unread(self) -> bool:
+        """It says that what the engine does was not found out."""
+        return self.check.endswith("_not_read")
+
 
 class SaidRow(RuleRow, frozen=True, kw_only=True):
     """How a row writes what the user says about the deployment."""

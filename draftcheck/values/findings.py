@@ -76,6 +76,8 @@ class Finding:
     basis: str = ""
     """How the reaction is known: run, read or documented."""
     engine_says: str | None = None
+    unread: bool = False
+    """Unknown because nobody found out what the engine does, not because a fact is missing."""
     place: FilePlace = NOWHERE
     changes: tuple[Fix, ...] = ()
     """What would mend it."""
@@ -89,6 +91,12 @@ class Finding:
         """What was seen, in the words of its rule; more: fields that no rule text has."""
         words = rule.id, rule.slug, rule.title, rule.severity
         return cls(*words, outcome, saw, rule.why, rule.fix, **more)
+
+    @property
+    def not_found_out(self) -> bool:
+        """Its words hold, though they only say that it is not known."""
+        known = self.outcome is not Outcome.UNKNOWN or self.severity is Severity.NOTE
+        return self.unread and not known
 
     @property
     def fixable(self) -> bool:

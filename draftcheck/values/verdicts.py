@@ -103,7 +103,10 @@ class EngineVerdict:
             return None
         finding = most_telling(self.findings, self.decided_by)
         if finding is not None:
-            return f"{finding.rule}: {finding.saw or finding.title}"
+            said = finding.saw or finding.title
+            if finding.not_found_out:
+                said = f"{finding.title} ({finding.saw})"
+            return f"{finding.rule}: {said}"
         return self.notes[-1] if self.notes else "nothing that was read tells"
 
 

@@ -441,3 +441,15 @@ def test_the_first_line_says_what_does_not_apply(run: Run) -> None:
     assert ran.code == 3 and first == (
         "not applicable: vLLM's rules here cover checkpoints only, not GGUF files"
     )
+
+
+def test_what_was_not_found_out_about_an_engine_is_said_with_the_next_step(
+    run: Run, tmp_path: Path
+) -> None:
+    target, draft = make.folder(tmp_path / "a"), make.folder(tmp_path / "b")
+    ran = run("pair", target, draft, "--engine", "vllm", "--gpu", "mi300x")
+    assert ran.code == 3
+    first = ran.out.splitlines()[0]
+    assert first.startswith("undecided") and "not one of NVIDIA's" in first and "mi300x" in first
+    assert "unknown[VLL480" in ran.out and "fix  Start the target alone" in ran.out
+    assert "not checked" not in ran.out

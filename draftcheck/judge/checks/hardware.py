@@ -109,7 +109,7 @@ def attention_not_read(
     return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
 
 
-def gpu_made_by(pair: JudgedPair, *, maker: str) -> CheckOutcome:
+def gpu_maker_not_read(pair: JudgedPair, *, maker: str) -> CheckOutcome:
     """Unknown on a GPU of another maker than the one that the engine was read for."""
     given = applies(pair.setup.gpu, "no GPU named")
     return unknown(given) if _made_elsewhere(pair.setup, maker) else ok(given)
@@ -402,7 +402,7 @@ def kv_dtype_by_name(
     return ok(words) if kind.startswith(starts) else fail(words)
 
 
-def draft_keeps_latents_too(pair: JudgedPair, *, floor: int, below: int) -> CheckOutcome:
+def draft_cache_not_read(pair: JudgedPair, *, floor: int, below: int) -> CheckOutcome:
     """Unknown on such a GPU where the target keeps latent vectors (MLA) and the draft does not.
 
     Then the draft needs another attention backend, and whether an option names one is not known.

@@ -437,7 +437,7 @@ def family_came_later_not_read(pair: JudgedPair, *, classes: dict[str, str]) -> 
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
-def target_wants_option(
+def target_option_not_read(
     pair: JudgedPair,
     *,
     architectures: dict[str, str],
