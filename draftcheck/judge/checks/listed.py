@@ -323,6 +323,7 @@ def type_listed(
     backends: dict[str, str] | None = None,
     heads_only: bool = False,
     unless_drafts: list[str] | None = None,
+    drafts_below: int = 0,
     unless_types: list[str] | None = None,
     floor: int = 0,
     below: int = 0,
@@ -336,9 +337,10 @@ def type_listed(
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
-    rule's matter; unless_drafts: with drafts of these types it runs; unless_types: another rule
-    speaks of these, which share a class; floor, below: read for GPUs of these capabilities, on
-    others it is not known; other_gpus: asked only where such a GPU is named;
+    rule's matter; unless_drafts: with drafts of these types it runs; drafts_below: on GPUs below
+    this capability only; unless_types: another rule speaks of these, which share a class;
+    floor, below: read for GPUs of these capabilities, on others it is not known;
+    other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
     unless_null: one whose config says null for it is none of these.
@@ -351,7 +353,8 @@ def type_listed(
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
     if unless_drafts:
         drafter = needed(whole_type(pair.drafter.config), "the draft's model_type was not read")
-        if drafter in unless_drafts:
+        major = (pair.setup.capability or (0, 0))[0]
+        if drafter in unless_drafts and not 0 < drafts_below <= 10 * major:
             return ok(f"the draft's model_type is {drafter}")
     backend = next((b for b in backends or {} if is_listed(b, backends or {}, pair.setup)), None)
     config = pair.model(side).config
