@@ -1360,16 +1360,22 @@ def _fixed_layers(config: ConfigFacts, setup: EngineSetup, table: str) -> int | 
     return 1 if _is_family(config, setup.tables[table].one_layer, setup) else None
 
 
-def draft_becomes_mtp(pair: JudgedPair, *, table: str, misfit: bool | None = None) -> CheckOutcome:
+def draft_becomes_mtp(
+    pair: JudgedPair, *, table: str, misfit: bool | None = None, ready: bool = False
+) -> CheckOutcome:
     """Fail when this version turns such a draft into an MTP head, whatever method is asked for.
 
     misfit: true where only whole models whose MTP layers are there and of another width than the
-    target do so, false where it is unknown of those whose layers are as wide as the target.
+    target do so, false where it is unknown of those whose layers are as wide as the target; ready:
+    drafts whose model_type is that of an MTP head already count too.
     """
     config, head = pair.drafter.config, pair.drafter.head
     if config.model_type is None and config.architectures is None:
         return unknown("the draft's model_type was not read")
     listed = next(_listed(config, pair.setup, table), None)
+    name = whole_type(config)
+    if ready and is_listed(name, pair.setup.tables[table].ready, pair.setup):
+        listed = listed or f"model_type is {name}"
     if not listed:
         return ok(f"model_type is {config.model_type}")
     wide, width = pair.target.config.hidden, config.hidden
