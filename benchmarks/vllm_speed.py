@@ -9,9 +9,10 @@ on texts. Drafts differ in width from their targets: random weights of the same 
 
 Each engine is a process of its own: starts take most of the time, so --together start at once and
 are timed in turns, round by round, each alone: a slow minute of the machine then falls on all of
-them. quiet_ms: the calmest moment of all rounds; slow_ms: the middle of the slowest round. (Lines
-before 2026-11-17T12: what a fifth of the passes stay below, and exceed; before T23: the middle of
-the fastest round.) own_s: what a trial in vLLM would measure, in the same minute.
+them. quiet_ms: the calmest moment of a calm round, as in a trial; slow_ms: the middle of the
+slowest round. (Lines before 2026-11-17T12: what a fifth of the passes stay below, and exceed; to
+T23: the middle of the fastest round; to 18T07: not by the engine's clock.) own_s: what a trial in
+vLLM would measure, in the same minute.
 benchmarks.fit_engine_speed makes rules/tables/engine-speed.toml of it. Needs vllm.
 """
 
@@ -233,8 +234,9 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
             engine.add_request(f"{time.perf_counter_ns()}-{n}", {"prompt_token_ids": ids}, settings)
         ends = []
         while engine.has_unfinished_requests():
-            if len(engine.step()) == sequences:
-                ends.append(time.perf_counter())
+            outputs = engine.step()
+            if len(outputs) == sequences:
+                ends.append(outputs[0].metrics.last_token_ts)
         return ends[SKIPPED:]
 
     own = VllmEngines(TrialOptions(tokens=TOKENS), [], None)
@@ -268,7 +270,7 @@ def measure(target: str, draft: str, length: int, folder: Path) -> dict[str, Any
     for sequences, load in loads.items():
         if rounds := load["median_ms"]:
             result["loads"][sequences] = {
-                "pass_ms": statistics.median(rounds), "quiet_ms": min(load["calm_ms"]),
+                "pass_ms": statistics.median(rounds), "quiet_ms": pass_times.calm(load["calm_ms"]),
                 "slow_ms": max(rounds), **load,
             }  # fmt: skip
     result["accepted"] = sum(

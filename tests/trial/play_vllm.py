@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -144,7 +145,8 @@ class LLM:
         told = self._told(ids, params.prompt_logprobs) if params.prompt_logprobs else None
         logits = self.model(torch.tensor([ids])).logits[0, -1]
         answer = SimpleNamespace(token_ids=list(out), cumulative_logprob=float(logits.max()))
-        return SimpleNamespace(outputs=[answer], prompt_logprobs=told)
+        stats = SimpleNamespace(last_token_ts=time.monotonic())  # RequestStateStats
+        return SimpleNamespace(outputs=[answer], prompt_logprobs=told, metrics=stats)
 
     def _draft_and_check(self, ids: list[int]) -> list[int]:
         drafted = self.draft(ids, self.g)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import click
@@ -21,6 +23,7 @@ from draftcheck.report import trial as report
 from draftcheck.trial import result
 from draftcheck.trial.backends.llamacpp import pass_times as llama_pass_times
 from draftcheck.trial.backends.vllm import pass_times
+from draftcheck.trial.backends.vllm.engines import VllmEngines
 from draftcheck.trial.engine_speed import serving, table
 from draftcheck.trial.engine_speed.passes import EnginePasses
 from draftcheck.trial.engine_speed.work import ModelWork
@@ -132,7 +135,7 @@ def test_cells_that_were_timed_in_the_older_runner() -> None:
     off = [model.seconds(cell) / cell.seconds - 1 for cell in fit_engine_speed.cells(files)]
     assert len(off) == 52 and max(map(abs, off)) <= 0.15
     own = [int(line.rpartition(" ")[2].strip("%")) for line in fit_engine_speed.own(files, model)]
-    assert len(own) == 48 and max(map(abs, own)) <= 8 and sum(abs(one) <= 5 for one in own) >= 45
+    assert len(own) == 48 and max(map(abs, own)) <= 8 and sum(abs(one) <= 5 for one in own) >= 47
 
 
 def test_the_schedule_follows_the_load() -> None:
@@ -246,6 +249,31 @@ def test_passes_timed_in_vllm_are_given_back(passes_ms: tuple[float, ...]) -> No
         costs = pass_times.costs(timed, "0.32.0", shape)[64]
         for g, ms in zip(pass_times.LENGTHS, passes_ms[1:], strict=True):
             assert costs.pass_step(g, g) == pytest.approx(max(ms, passes_ms[0]), rel=5e-3)
+
+
+def test_passes_end_by_the_clock_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs wait where this process is held up; an engine without counters has no clock."""
+    stamps = [1.0, 1.5, 2.0, 2.5]
+
+    class Core:
+        def __init__(self, metrics: bool) -> None:
+            self.left, self.metrics = list(stamps), metrics
+
+        def add_request(self, *_: object) -> None: ...
+
+        def has_unfinished_requests(self) -> bool:
+            return bool(self.left)
+
+        def step(self) -> list[Any]:
+            stats = SimpleNamespace(last_token_ts=self.left.pop(0))
+            return [SimpleNamespace(metrics=stats if self.metrics else None)]
+
+    monkeypatch.setitem(sys.modules, "vllm", cast(Any, SimpleNamespace(SamplingParams=dict)))
+    engines = cast(Any, SimpleNamespace())
+    for metrics in (True, False):
+        engine = SimpleNamespace(llm_engine=Core(metrics))
+        ends = VllmEngines.pass_ends(engines, "m", engine, [[1, 2]], {})
+        assert (ends == stamps) is metrics and len(ends) == len(stamps)
 
 
 @pytest.mark.parametrize("ms", [5, 12, 48, 150])

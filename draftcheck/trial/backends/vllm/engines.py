@@ -135,6 +135,7 @@ class VllmEngines:
             "dtype": self.dtype,
             "generation_config": "vllm",  # no penalties from the model's own file
             "enable_prefix_caching": False,  # every text is read once, and passes are timed
+            "disable_log_stats": False,  # counts of drafts, and when passes ended
             **more,
         }
         if at.revision:
@@ -194,7 +195,10 @@ class VllmEngines:
     def pass_ends(
         self, ref: str, engine: Any, ids: Sequence[list[int]], settings: Mapping[str, Any]
     ) -> list[float]:
-        """Moments at which a pass ended that gave every prompt something."""
+        """Moments at which a pass ended that gave every prompt something, by the engine's clock.
+
+        Outputs wait while this process is held up, and are then taken several at once.
+        """
         from vllm import SamplingParams
 
         core, ends, began = engine.llm_engine, [], time.perf_counter_ns()
@@ -203,8 +207,10 @@ class VllmEngines:
                 wanted = SamplingParams(**settings)
                 core.add_request(f"{began}-{i}", {"prompt_token_ids": row}, wanted)
             while core.has_unfinished_requests():
-                if len(core.step()) == len(ids):
-                    ends.append(time.perf_counter())
+                outputs = core.step()
+                if len(outputs) == len(ids):
+                    said = getattr(outputs[0].metrics, "last_token_ts", 0.0)
+                    ends.append(said or time.monotonic())
         except Exception as error:  # out of memory, or its process died
             words = self._output.reason(error)
             raise ReadError(f"{ref}: vLLM stopped: {words}") from error
@@ -274,7 +280,7 @@ class VllmEngines:
         """An engine that speculates, with its counters."""
         config = self._config(models, pair[1], g)
         try:
-            return self.start(pair[0], speculative_config=config, disable_log_stats=False)
+            return self.start(pair[0], speculative_config=config)
         except ReadError as error:
             raise CannotVerify(error.message) from error
 

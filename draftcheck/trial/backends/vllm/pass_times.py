@@ -6,8 +6,9 @@ or a line where there is none. Prompts of one load are equal: greedy sequences t
 and every pass has all of them.
 
 Where no graph holds the drafts a pass is as long as the CPU takes to launch it, and machines that
-others share are at half their speed for seconds at a time: of many short rounds the fastest
-counts, of a round its calmest moment, and how far the others lie from it is said.
+others share are at half their speed for seconds at a time: of a round its calmest moment counts,
+of many short rounds one that a quarter of them stay below (the very fastest is luck), and how far
+the others lie from it is said.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from msgspec import structs
-from numpy import interp
+from numpy import interp, quantile
 
 from draftcheck.trial.backends.vllm.engines import VllmEngines
 from draftcheck.trial.speedup import LONGEST, Costs, spread
@@ -34,6 +35,8 @@ SKIPPED = 2
 MOMENT_S, FEWEST = 0.1, 2
 """How long passes in a row are timed together, and at least how many."""
 ROUNDS = 12
+CALM = 0.25
+"""Of the rounds are faster than what counts."""
 
 Loads = dict[int, list[float]]
 """Sequences at once -> seconds of a pass, one figure a round."""
@@ -69,6 +72,10 @@ def calmest(ends: Sequence[float]) -> float:
     return min((ends[i + size] - ends[i]) / size for i in range(len(ends) - size))
 
 
+def calm(rounds: Sequence[float]) -> float:
+    return float(quantile(rounds, CALM))
+
+
 def costs(
     timed: Mapping[int, Loads], version: str, modelled: Modelled | None = None
 ) -> dict[int, Costs]:
@@ -81,7 +88,7 @@ def costs(
         shape = partial(modelled, sequences) if modelled is not None else None
         if count > 1:
             made[sequences] = structs.replace(
-                _made_up({g: min(seconds) for g, seconds in columns.items()}, shape),
+                _made_up({g: calm(seconds) for g, seconds in columns.items()}, shape),
                 version=version,
                 spread=spread([_made_up(one, shape) for one in rounds]),
                 sequences=sequences,
