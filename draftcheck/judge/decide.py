@@ -9,7 +9,7 @@ checked, a warning that failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,7 +25,14 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison, recorded_name
 from draftcheck.values.findings import Finding
 from draftcheck.values.memory import Fit, MemoryFit
-from draftcheck.values.verdicts import EngineSetup, EngineVerdict, JudgedPair, PairVerdict
+from draftcheck.values.verdicts import (
+    TO_TRY,
+    EngineSetup,
+    EngineVerdict,
+    JudgedPair,
+    PairVerdict,
+    Repair,
+)
 from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 LONGEST = 1000
@@ -33,6 +40,7 @@ LONGEST = 1000
 TOO_LARGE = "MEM001"
 OF_THE_ENGINE = ("source", "reaction", "basis", "engine_says", "unread")
 """What a finding says besides the words that every rule has."""
+DOUBTS = (Outcome.FAIL, Outcome.UNKNOWN)
 STOPS = (Reaction.REFUSES, Reaction.CRASHES)
 MOST_KEPT = 4096
 MOST_LONGER = 16
@@ -203,9 +211,20 @@ def _judge(
         decided_by=decided_by,
         basis=None if reaction is Reaction.UNKNOWN else basis,
         setup=text if usable(verdict) else None,
+        repairs=tuple(_to_try(engine, version, findings, text)),
         memory=fit,
         notes=notes,
     )
+
+
+def _to_try(
+    engine: Engine, version: str, findings: Sequence[Finding], text: str
+) -> Iterator[Repair]:
+    """Where all that speaks against it is that the engine was not read for such a setup."""
+    errors = [f for f in findings if f.severity is Severity.ERROR and f.outcome in DOUBTS]
+    if errors and all(finding.not_found_out for finding in errors):
+        title = f"try it with {engine.name} {version}: nothing that was read speaks against it"
+        yield Repair(TO_TRY, title, text)
 
 
 def _assumed(said: Circumstances, fit: MemoryFit | None, comparison: Comparison) -> Circumstances:

@@ -37,7 +37,7 @@ def add(verdict: PairVerdict, questions: Sequence[Question], *, explicit: bool) 
     for entry in verdict.engines:
         failed = [f for f in entry.findings if f.outcome is Outcome.FAIL]
         bad = not usable(entry.verdict) or any(f.severity is not Severity.NOTE for f in failed)
-        found: Iterable[Repair] = ()
+        found: Iterable[Repair] = entry.repairs
         if bad and entry.verdict is not Verdict.UNDECIDED:
             found = _repairs(verdict.comparison, entry, said[entry.engine], explicit)
         engines.append(replace(entry, repairs=tuple(found)))

@@ -17,7 +17,7 @@ from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import HeadFacts, ModelFacts
 from draftcheck.values.findings import Finding
 from draftcheck.values.sizes import byte_size, short_count
-from draftcheck.values.verdicts import EngineVerdict, PairVerdict, Repair
+from draftcheck.values.verdicts import TO_TRY, EngineVerdict, PairVerdict, Repair
 from draftcheck.values.words import Outcome, Reaction, Relation, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -105,10 +105,8 @@ def pair(
     blocks.append(
         "\n".join(_finding(*row, detailed=False) for row in failed if row not in detailed)
     )
-    for repair, names in () if brief and works else ways_out(verdict.engines):
-        head = click.style("way out", fg="green", bold=True)
-        title = f"{head} ({', '.join(names)}): {safe(repair.title)}"
-        blocks.append(f"{title}\n{indented(repair.text)}" if repair.text else title)
+    repairs = [] if brief and works else ways_out(verdict.engines)
+    blocks += [_repair(*row) for row in repairs if row[0].id != TO_TRY]
     blocks.append("\n".join(_not_checked(shown, verdict.engines)))
     if verbose:
         passed = (
@@ -118,9 +116,20 @@ def pair(
         )
         blocks.append("\n".join(passed))
     blocks.append(memory.text(verdict.engines, verbose))
+    blocks += [_repair(*row) for row in repairs if row[0].id == TO_TRY]
     if switch_on:
         blocks += _setups(verdict.engines, explicit)
     return "\n\n".join(block for block in blocks if block)
+
+
+def _repair(repair: Repair, names: Sequence[str]) -> str:
+    head = click.style("way out", fg="green", bold=True)
+    title = (
+        safe(repair.title)
+        if repair.id == TO_TRY
+        else f"{head} ({', '.join(names)}): {safe(repair.title)}"
+    )
+    return f"{title}\n{indented(repair.text)}" if repair.text else title
 
 
 def group(engines: Sequence[EngineVerdict]) -> Shown:

@@ -64,6 +64,10 @@ def _typed(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
     return replace(facts, config=replace(config, model_type=kind, outer_type=kind, recurrent=False))
 
 
+TO_TRY = "try"
+"""The repair of a verdict that is open only because the engine was not read for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
     """A way out of a verdict that is not good: a changed model, method or version."""

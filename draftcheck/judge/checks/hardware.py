@@ -109,10 +109,16 @@ def attention_not_read(
     return unknown(f"{other}, {_gpu(pair.setup)}") if other else ok(_gpu(pair.setup))
 
 
-def gpu_maker_not_read(pair: JudgedPair, *, maker: str) -> CheckOutcome:
-    """Unknown on a GPU of another maker than the one that the engine was read for."""
+def gpu_maker(pair: JudgedPair, *, makers: list[str]) -> CheckOutcome:
+    """Fail on a GPU of a maker for whose GPUs the engine has no build."""
     given = applies(pair.setup.gpu, "no GPU named")
-    return unknown(given) if _made_elsewhere(pair.setup, maker) else ok(given)
+    return fail(given) if _made_elsewhere(pair.setup, makers) else ok(given)
+
+
+def gpu_maker_not_read(pair: JudgedPair, *, makers: list[str]) -> CheckOutcome:
+    """Unknown on a GPU of another maker than those that the engine was read for."""
+    given = applies(pair.setup.gpu, "no GPU named")
+    return unknown(given) if _made_elsewhere(pair.setup, makers) else ok(given)
 
 
 def dtype_capability(
@@ -429,12 +435,12 @@ def fp8_cache_on_another(setup: EngineSetup, families: list[str] | None) -> bool
 
 def without_cuda(setup: EngineSetup) -> bool:
     """Whether a GPU without CUDA was named; of a mere amount of memory nothing else is known."""
-    return _made_elsewhere(setup, CUDA)
+    return _made_elsewhere(setup, [CUDA])
 
 
-def _made_elsewhere(setup: EngineSetup, maker: str) -> bool:
+def _made_elsewhere(setup: EngineSetup, makers: list[str]) -> bool:
     devices = setup.machine.devices if setup.machine and setup.gpu is not None else ()
-    return any(gpu.maker not in (None, maker) for gpu in devices)
+    return any(gpu.maker not in (None, *makers) for gpu in devices)
 
 
 def asked(setup: EngineSetup) -> str | None:
