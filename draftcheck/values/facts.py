@@ -248,6 +248,7 @@ class HeadFacts:
     """False: it reads the last states alone."""
     fc_in: int | None = None
     fc_out: int | None = None
+    fc_bias: bool | None = None
     vocab: int | None = None
     """Vocabulary of the target that it was made for."""
     draft_vocab: int | None = None

@@ -409,6 +409,15 @@ def test_kind_of_model(config: dict, tensors: dict, role: str, tmp_path: Path) -
     assert read(folder).role == role
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_bias_of_an_eagle_head_is_seen(bias: bool, tmp_path: Path) -> None:
+    folder = make.folder(tmp_path / "a", config={"architectures": ["LlamaForCausalLM"]})
+    tensors = {"fc.weight": ("F32", (64, 128))} | ({"fc.bias": ("F32", (64,))} if bias else {})
+    make.safetensors(folder / "model.safetensors", tensors)
+    head = read(folder).head
+    assert head is not None and head.fc_bias is bias
+
+
 def test_a_head_names_its_verifier(tmp_path: Path, run: Run) -> None:
     config = {
         "speculators_model_type": "eagle3",

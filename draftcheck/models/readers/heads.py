@@ -60,6 +60,7 @@ WIDTHS = {"I64": "q", "I32": "i", "BOOL": "B", "U8": "B"}
 D2T = ("d2t", "model.d2t")
 T2D = ("t2d", "model.t2d")
 FC = ("fc.weight", "model.fc.weight")
+FC_BIAS = ("fc.bias", "model.fc.bias")
 LM_HEAD = ("lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight")
 LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.(\d{1,6})\.")
 MTP = re.compile(r"(?:.+\.)?(?:mtp\.layers|mtp_layers|mtp_block)\.(\d{1,6})\..+")
@@ -226,6 +227,7 @@ def shapes(tensors: Mapping[str, Tensor] | None, embedding: str = "embed_tokens"
     return {
         "fc_out": sides[0],
         "fc_in": sides[1],
+        "fc_bias": None if tensors is None else _find(tensors, FC_BIAS) is not None,
         "d2t": _length(tensors, D2T),
         "t2d": _length(tensors, T2D),
         "lm_head": None if tensors is None else lm_head is not None,
