@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 
 from draftcheck.judge.checks import CHECKS, MODULES
 from draftcheck.rulebook import book
 
 
-def named() -> set[str]:
-    """The checks that some row of the rulebook names."""
+def named() -> dict[str, set[str]]:
+    """The checks that rows of the rulebook name -> the parameters that they give."""
     rows = [*book.truth(), *book.truth_repairs()]
     for name in book.engine_files():
         engine = book.load(name)
         rows += [*engine.rules, *engine.repairs]
-    return {row.check for row in rows if row.check is not None}
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row.check is not None:
+            found.setdefault(row.check, set()).update(row.params)
+    return found
 
 
 def test_every_check_has_a_row_and_every_row_a_check() -> None:
-    assert named() == set(CHECKS)
+    assert named().keys() == CHECKS.keys()
+
+
+def test_every_parameter_of_a_check_is_given_by_a_row_or_another_check() -> None:
+    calls = "".join(inspect.getsource(module) for module in MODULES)
+    given = named()
+    for name, check in CHECKS.items():
+        _, *optional = inspect.signature(check).parameters
+        passed = "".join(re.findall(rf"\b{name}\(\s*pair,[^)]*\)", calls))
+        assert not [p for p in optional if p not in given[name] and f"{p}=" not in passed], name
 
 
 def test_no_two_modules_share_the_name_of_a_check() -> None:

@@ -205,7 +205,6 @@ def head_aux_count(
     captured: str | None = None,
     unless_layers: str | None = None,
     classes: list[str] | None = None,
-    unless_classes: list[str] | None = None,
     counted_classes: list[str] | None = None,
     by_fc: bool = False,
     last_states: str | None = None,
@@ -215,12 +214,10 @@ def head_aux_count(
     counted_in: lists in this part of the config are counted, and so is a stated number; captured:
     versions that may capture graphs for the usual number all the same; unless_layers,
     counted_classes: speculators heads of such layers, and heads of such classes, are counted
-    wherever the list stands; classes: only heads of these; unless_classes: heads of these count in
-    a way of their own; by_fc: a head whose fc.weight takes that many is fine; last_states: the
-    versions that know a head which reads the last states alone.
+    wherever the list stands; classes: only heads of these; by_fc: a head whose fc.weight takes that
+    many is fine; last_states: the versions that know a head which reads the last states alone.
     """
     _only_of(pair, classes)
-    _not_of(pair, unless_classes or [])
     head, unread = head_of(pair), "the head's layers were not read"
     if last_states is not None and head.use_aux_hidden_state is False:
         words = "the head reads the last states alone"
@@ -358,13 +355,6 @@ def _from(window: str) -> str:
     return "only another engine has it" if window == "99" else f"from {window.split(maxsplit=1)[0]}"
 
 
-def _not_of(pair: JudgedPair, classes: list[str]) -> None:
-    """Settle a check that does not hold for heads of these classes."""
-    name = (pair.drafter.config.architectures or (None,))[0]
-    if name in classes:
-        raise Settled(not_applicable(f"the draft's architecture is {name}"))
-
-
 def _only_of(pair: JudgedPair, classes: list[str] | None) -> None:
     """Settle a check that holds for heads of these classes only."""
     if classes is None:
@@ -395,7 +385,6 @@ def head_fc(
     counted_in: str | None = None,
     or_usual: bool = False,
     classes: list[str] | None = None,
-    unless_classes: list[str] | None = None,
     last_states: str | None = None,
 ) -> CheckOutcome:
     """Fail when fc.weight does not have the shape that the head's own config asks for.
@@ -403,11 +392,10 @@ def head_fc(
     own: the engine takes the head's own width for the target's; always: it takes so many layers,
     whatever the config says; counted_in: only lists in this part of the config are counted;
     or_usual: a list may stand where it is not counted, and then the usual number is built;
-    classes: only heads of these; unless_classes: these are built in a way of their own;
-    last_states: in these versions a head that reads the last states alone is built without fc.
+    classes: only heads of these; last_states: in these versions a head that reads the last states
+    alone is built without fc.
     """
     _only_of(pair, classes)
-    _not_of(pair, unless_classes or [])
     head = head_of(pair)
     alone = last_states is not None and in_window(last_states, pair.setup)
     if alone and head.use_aux_hidden_state is False:
@@ -981,19 +969,10 @@ def medusa_names_are(pair: JudgedPair, *, names: str) -> CheckOutcome:
     return ok(words) if found == names else fail(words)
 
 
-def medusa_biases_kept(pair: JudgedPair, *, announced: bool = False) -> CheckOutcome:
-    """Fail when Medusa heads have biases that their config does not announce.
-
-    announced: those that it does announce are left out too.
-    """
-    unread = "the names of the tensors were not read"
-    if needed(head_of(pair).medusa_bias_dropped, unread):
-        return fail("biases, and no medusa_fc_bias")
-    if announced:
-        tensors = needed(pair.drafter.weights.tensors, unread)
-        if any(name.endswith(".bias") for name in tensors):
-            return fail("biases, which medusa_fc_bias announces")
-    return ok("no biases are left out")
+def medusa_biases_kept(pair: JudgedPair) -> CheckOutcome:
+    """Fail when Medusa heads have biases that their config does not announce."""
+    dropped = needed(head_of(pair).medusa_bias_dropped, "the names of the tensors were not read")
+    return fail("biases, and no medusa_fc_bias") if dropped else ok("no biases are left out")
 
 
 def head_verifier(pair: JudgedPair) -> CheckOutcome:
