@@ -334,21 +334,25 @@ def kv_dtype_not_read(
     heads: list[str],
     methods: list[str],
     fp8_alone: dict[str, str],
+    fp8_unnamed: dict[str, str],
 ) -> CheckOutcome:
     """Unknown when a type is named for the KV cache, except where it is known to run.
 
     kinds: type of cache -> "since"; dtype: what the target is loaded in; gpus: capabilities, asked
     where a GPU is named; types: of plain targets; heads: sizes; fp8_alone: type -> "since", targets
-    that have a cache in fp8 and no other.
+    that have a cache in fp8 and no other, which is laid out for them: a draft of another type may
+    not run with it; fp8_unnamed: the same, where nothing is asked for.
     """
     setup, config = pair.setup, pair.target.config
-    kind = applies(setup.kv_dtype, "no --kv-dtype given")
-    if kind == "auto":
-        return ok("KV cache auto")
     name = whole_type(config)
+    kind = setup.kv_dtype or "auto"
+    if kind == "auto" and not is_listed(name, fp8_unnamed, setup):
+        applies(setup.kv_dtype, "no --kv-dtype given")
+        return ok("KV cache auto")
     words = f"KV cache {kind[:40]} for {name}"
-    if kind.startswith("fp8") and is_listed(name, fp8_alone, setup):
-        return ok(words)
+    if kind == "auto" or (kind.startswith("fp8") and is_listed(name, fp8_alone, setup)):
+        draft = name if pair.draft is None else whole_type(pair.draft.config)
+        return ok(words) if draft == name else unknown(f"{words}, with a draft of type {draft}")
     if not is_listed(kind, kinds, setup) or setup.method not in methods:
         return unknown(f"{words} with {setup.method} in this version")
     if (loaded := asked(setup) or config.dtype) != dtype:
