@@ -393,11 +393,15 @@ def target_not_read(
     architectures: dict[str, str],
     types: dict[str, str] | None = None,
     on_blackwell: dict[str, str] | None = None,
+    refused: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for these targets: what the engine makes of them hangs on what is not read here.
 
-    on_blackwell: architectures that count where a GPU of capability 10 is named.
+    on_blackwell: architectures that count where a GPU of capability 10 is named; refused:
+    architectures of which it is known that they fail.
     """
+    if is_listed(name := _architecture(pair.target.config), refused or {}, pair.setup):
+        return fail(f"target architecture is {name}")
     if pair.setup.capability is not None and pair.setup.capability[0] == 10:
         architectures = {**architectures, **(on_blackwell or {})}
     seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
