@@ -369,6 +369,9 @@ def draft_cuts_no_finer(pair: JudgedPair) -> CheckOutcome:
     relation = pair.vocabulary.relation
     if relation in (Relation.IDENTICAL, Relation.PADDED):
         return ok("both cut a text into the same tokens")
+    rows = {pair.target.config.vocab_size, pair.drafter.config.vocab_size}
+    if None not in rows and len(rows) == 1:
+        return ok("vocab_size is the same on both sides: nothing is translated")
     ours, theirs = pair.target.tokenizer.base_size, pair.drafter.tokenizer.base_size
     if relation is Relation.UNKNOWN or ours is None or theirs is None:
         return unknown("the vocabularies were not read on both sides")
