@@ -187,7 +187,7 @@ PAIRS: dict[str, tuple[Make, Make | None, str]] = {
 CASES = [(name, method) for name, (_, _, methods) in PAIRS.items() for method in methods.split()]
 SHORT = {"short learned positions, within"}
 # One rule speaks of the class that our setup loads, where the reason lies with another.
-OTHER_WORDS = {("t5 target", "generate"), ("named mtp layers", "use_mtp")}
+OTHER_WORDS = {("named mtp layers", "use_mtp")}
 
 
 @pytest.fixture(scope="module")

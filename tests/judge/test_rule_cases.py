@@ -43,6 +43,7 @@ LARGEST = 4400
 ONLY_UNKNOWN = {
     "llama_load_is_known": "says that the facts suffice or not; nothing can fail",
     "llama_taken_for": "another method must be asked for",
+    "draft_cuts_no_finer": "which side needs more tokens depends on the prompt",
     "pipeline_not_read": "what the engine does with stages was not found out",
     "target_recurrent_not_read": "what the engine does with such layers was not found out",
     "draft_recurrent_not_read": "what the engine does with such layers was not found out",

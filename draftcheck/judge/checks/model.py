@@ -353,13 +353,20 @@ def draft_name_dotted(pair: JudgedPair) -> CheckOutcome:
     return fail(words) if "." in name and "/" not in name else ok(words)
 
 
-def both_decode_alone(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
-    """Fail when the target is of these encoder-decoder types and the draft is not."""
+def both_decode_alone(
+    pair: JudgedPair, *, types: list[str], alone: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the target is of these encoder-decoder types and the draft is not.
+
+    alone: those of which the engine may load the decoder alone.
+    """
     ours, theirs = needed_of_both(pair, lambda facts: whole_type(facts.config), "model_type")
     names = {"target": ours, "draft": theirs}
     found = [f"{side} model_type is {name}" for side, name in names.items() if name in types]
     if theirs in types:
         return unknown(f"{', '.join(found)}: drafts with an encoder were not read")
+    if ours in (alone or ()):
+        return unknown(f"{found[0]}: it may be loaded as a decoder alone")
     return fail(found[0]) if found else ok("both are decoders")
 
 

@@ -75,7 +75,7 @@ TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = (
     "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
     "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "moe_quant_algo",
-    "moe_quant_format", "weight_block_size",
+    "moe_quant_format", "weight_block_size", "activation_scheme",
 )  # fmt: skip
 MOST_GROUPS = 100
 ACTIVATIONS = "input_activations"
