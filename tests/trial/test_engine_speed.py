@@ -135,7 +135,7 @@ def test_cells_that_were_timed_in_the_older_runner() -> None:
     off = [model.seconds(cell) / cell.seconds - 1 for cell in fit_engine_speed.cells(files)]
     assert len(off) == 52 and max(map(abs, off)) <= 0.15
     own = [int(line.rpartition(" ")[2].strip("%")) for line in fit_engine_speed.own(files, model)]
-    assert len(own) == 48 and max(map(abs, own)) <= 8 and sum(abs(one) <= 5 for one in own) >= 47
+    assert len(own) == 48 and max(map(abs, own)) <= 5
 
 
 def test_the_schedule_follows_the_load() -> None:
