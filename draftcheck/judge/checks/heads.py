@@ -418,13 +418,18 @@ def head_fc(
     return ok(words) if fits else fail(words)
 
 
-def head_fc_unbiased(pair: JudgedPair, *, only_classes: list[str]) -> CheckOutcome:
-    """Fail when fc has a bias, in a head of these classes."""
+def head_fc_unbiased(
+    pair: JudgedPair, *, only_classes: list[str], unread_below: int = 0
+) -> CheckOutcome:
+    """Fail when fc has a bias, in a head of these classes; unread_below: not on older GPUs."""
     _only_of(pair, only_classes)
     bias = head_of(pair).fc_bias
     if bias is None:
         return not_applicable("tensors were not read")
-    return fail("the head has a tensor fc.bias") if bias else ok("fc has no bias")
+    if not bias:
+        return ok("fc has no bias")
+    words = "the head has a tensor fc.bias"
+    return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
