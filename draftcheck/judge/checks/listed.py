@@ -536,7 +536,8 @@ def quantization_taken(
         if scheme in known and not is_listed(scheme, known, setup):
             return unknown(f"{side} is quantised as {scheme} (taken: {known[scheme]})")
         plain = f"{method}/plain"
-        if plain in known and not marlin_runs(facts, setup) and not is_listed(plain, known, setup):
+        marlin = marlin_runs(facts, setup) and (setup.capability or (8, 0)) >= (8, 0)
+        if plain in known and not marlin and not is_listed(plain, known, setup):
             return fail(f"{side} quant_method is {method[:80]}, not for Marlin's kernels")
         others = (not_by or {}).get(method, "").split()
         unread = f"the {side}'s model_type was not read"
