@@ -515,7 +515,8 @@ def quantization_taken(
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
-    known: all of them, and fp8/static, with its activation_scheme: unknown where that is not taken;
+    known: all of them, and fp8/static, with its activation_scheme: unknown where that is not taken,
+    and gptq/plain, where it is taken without the kernels of Marlin;
     unnamed: a quantisation without a name, and without the quant_algo of
     ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
     take.
@@ -534,6 +535,10 @@ def quantization_taken(
         scheme = f"{method}/{str((quant or {}).get('activation_scheme')).lower()}"
         if scheme in known and not is_listed(scheme, known, setup):
             return unknown(f"{side} is quantised as {scheme} (taken: {known[scheme]})")
+        plain = f"{method}/plain"
+        marlin = marlin_runs(facts, setup) and (setup.capability or (8, 0)) >= (8, 0)
+        if plain in known and not marlin and not is_listed(plain, known, setup):
+            return fail(f"{side} quant_method is {method[:80]}, not for Marlin's kernels")
         others = (not_by or {}).get(method, "").split()
         unread = f"the {side}'s model_type was not read"
         if others and (name := needed(whole_type(facts.config), unread)) in others:
