@@ -56,12 +56,13 @@ def capability_at_least(
     longer: int = 0,
     cuda_only: bool = False,
     float32: str = "",
+    latent: int = 0,
 ) -> CheckOutcome:
     """Fail when the GPU is older than that; it does not apply to those older than above.
 
     below: newer ones fail too, from this capability on; backends: ran_by(); longer: drafts of more
     tokens than this alone; cuda_only: a GPU of another maker fails; float32: in these versions
-    every GPU does with that --dtype.
+    every GPU does with that --dtype; latent: the floor for targets that keep latent vectors (MLA).
     """
     ran_by(pair, backends)
     tokens = pair.setup.draft_tokens
@@ -74,6 +75,8 @@ def capability_at_least(
     given = applies(capability(pair.setup), NO_GPU)
     if given < above:
         return not_applicable(_gpu(pair.setup))
+    if latent and pair.target.config.sizes.get("kv_lora_rank"):
+        floor = latent
     words = f"{_gpu(pair.setup)}, the limit is {_dotted(floor)}"
     if below is not None:
         words = f"{_gpu(pair.setup)}, needed: from {_dotted(floor)}, below {_dotted(below)}"
