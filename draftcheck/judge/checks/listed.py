@@ -394,17 +394,22 @@ def target_not_read(
     types: dict[str, str] | None = None,
     on_blackwell: dict[str, str] | None = None,
     refused: dict[str, str] | None = None,
+    drafts: bool = False,
 ) -> CheckOutcome:
     """Unknown for these targets: what the engine makes of them hangs on what is not read here.
 
     on_blackwell: architectures that count where a GPU of capability 10 is named; refused:
-    architectures of which it is known that they fail.
+    architectures of which it is known that they fail; drafts: a whole model as the draft counts
+    too.
     """
     if is_listed(name := _architecture(pair.target.config), refused or {}, pair.setup):
         return fail(f"target architecture is {name}")
     if pair.setup.capability is not None and pair.setup.capability[0] == 10:
         architectures = {**architectures, **(on_blackwell or {})}
     seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
+    other = drafts and pair.drafter is not pair.target and pair.drafter.role == "full"
+    if other and seen.outcome is Outcome.OK:
+        seen = type_listed(pair, side="draft", types=types or {}, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
