@@ -205,15 +205,21 @@ def quantization_not_read(
     runs: dict[str, str],
     act_order: str | None = None,
     experts_but: dict[str, str] | None = None,
+    named_on_blackwell: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for a side that is quantised in another way, or on another GPU, than was read.
 
     runs: how (_ways) -> "since:floor" or "since:floor-most"; "…/experts" goes first for models with
     them. Without a named GPU the version alone is asked. act_order: the versions in which weights
     in activation order were read; not given: all. experts_but: types of models whose experts were
-    not read in ways that begin with one of these words.
+    not read in ways that begin with one of these words. named_on_blackwell: architectures whose
+    method these versions name themselves on GPUs of capability 10, which keeps them from Marlin.
     """
     given = capability(pair.setup)
+    name = (pair.target.config.architectures or (None,))[0]
+    named = (
+        is_listed(name, named_on_blackwell or {}, pair.setup) and (given or 0) // 10 == BLACKWELL
+    )
     for side, facts in pair.sides:
         types = {facts.config.model_type, facts.config.outer_type}
         but = tuple(" ".join((experts_but or {}).get(name or "", "") for name in types).split())
@@ -229,6 +235,8 @@ def quantization_not_read(
                 words += ", with experts"
                 if way.startswith(but):
                     return unknown(f"{words} of {facts.config.model_type}: {UNREAD}")
+            if named and facts is pair.target and way.endswith("/marlin"):
+                return unknown(f"{words} ({_gpu(pair.setup)}): {UNREAD}")
             if asked(pair.setup) == "float32":
                 return unknown(f"{words}, --dtype float32: {UNREAD}")
             if ordered and act_order is not None and not in_window(act_order, pair.setup):
