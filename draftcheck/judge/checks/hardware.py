@@ -213,7 +213,8 @@ def quantization_not_read(
     them. Without a named GPU the version alone is asked. act_order: the versions in which weights
     in activation order were read; not given: all. experts_but: types of models whose experts were
     not read in ways that begin with one of these words. named_on_blackwell: architectures whose
-    method these versions name themselves on GPUs of capability 10, which keeps them from Marlin.
+    method these versions name themselves on GPUs of capability 10: AWQ and GPTQ then do without
+    Marlin, and experts in FP8 that is not by block get another kernel.
     """
     given = capability(pair.setup)
     name = (pair.target.config.architectures or (None,))[0]
@@ -235,7 +236,8 @@ def quantization_not_read(
                 words += ", with experts"
                 if way.startswith(but):
                     return unknown(f"{words} of {facts.config.model_type}: {UNREAD}")
-            if named and facts is pair.target and way.endswith("/marlin"):
+            apart = way.endswith("/marlin") or (way == "fp8" and facts.config.experts)
+            if named and apart and facts is pair.target:
                 return unknown(f"{words} ({_gpu(pair.setup)}): {UNREAD}")
             if asked(pair.setup) == "float32":
                 return unknown(f"{words}, --dtype float32: {UNREAD}")
