@@ -203,16 +203,30 @@ def quantization_capability(pair: JudgedPair, *, floors: dict[str, str]) -> Chec
 
 
 def quantization_not_read(
-    pair: JudgedPair, *, runs: dict[str, str], act_order: str | None = None
+    pair: JudgedPair,
+    *,
+    runs: dict[str, str],
+    act_order: str | None = None,
+    experts_but: dict[str, str] | None = None,
+    named_on_blackwell: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for a side that is quantised in another way, or on another GPU, than was read.
 
     runs: how (_ways) -> "since:floor" or "since:floor-most"; "…/experts" goes first for models with
     them. Without a named GPU the version alone is asked. act_order: the versions in which weights
-    in activation order were read; not given: all.
+    in activation order were read; not given: all. experts_but: types of models whose experts were
+    not read in ways that begin with one of these words. named_on_blackwell: architectures whose
+    method these versions name themselves on GPUs of capability 10: AWQ and GPTQ then do without
+    Marlin, and experts in FP8 that is not by block get another kernel.
     """
     given = capability(pair.setup)
+    name = (pair.target.config.architectures or (None,))[0]
+    named = (
+        is_listed(name, named_on_blackwell or {}, pair.setup) and (given or 0) // 10 == BLACKWELL
+    )
     for side, facts in pair.sides:
+        types = {facts.config.model_type, facts.config.outer_type}
+        but = tuple(" ".join((experts_but or {}).get(name or "", "") for name in types).split())
         ordered = _in_activation_order(facts.config.quantization or {})
         for way in _ways(facts, pair.setup):
             with_experts = f"{way}/experts"
@@ -223,6 +237,11 @@ def quantization_not_read(
             words = f"{side} is quantised as {way[:80]}"
             if facts.config.experts:
                 words += ", with experts"
+                if way.startswith(but):
+                    return unknown(f"{words} of {facts.config.model_type}: {UNREAD}")
+            apart = way.endswith("/marlin") or (way == "fp8" and facts.config.experts)
+            if named and apart and facts is pair.target:
+                return unknown(f"{words} ({_gpu(pair.setup)}): {UNREAD}")
             if asked(pair.setup) == "float32":
                 return unknown(f"{words}, --dtype float32: {UNREAD}")
             if ordered and act_order is not None and not in_window(act_order, pair.setup):
