@@ -634,6 +634,7 @@ def one_backend(
     classes: list[str] | None = None,
     strict: list[str] | None = None,
     unread: list[str] | None = None,
+    by_weights: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the target's quantisation picks a backend that cannot load the draft's.
 
@@ -642,7 +643,8 @@ def one_backend(
     where the target, or where the draft is the one that is apart; formats: a target by
     compressed-tensors counts in these formats only; classes: only drafts of these; strict: plain
     heads of these classes go with no quantised target; unread: with a target by these it depends on
-    the scheme, which is not read.
+    the scheme, which is not read; by_weights: heads of these classes may be quantised as the target
+    is where their config says nothing.
     """
     names = pair.drafter.config.architectures
     if classes is not None and not set(classes) & set(needed(names, "the draft's class")):
@@ -665,4 +667,8 @@ def one_backend(
         return ok(words)
     if missed and ours in (unread or ()):
         return unknown(f"{words}: it depends on the scheme")
+    if missed and set(by_weights or ()) & set(names or ()):
+        stored = needed(pair.drafter.weights.tensors, f"{words}; the head's weights were not read")
+        missed = not any(name.endswith((".qweight", ".weight_packed")) for name in stored)
+        words += "" if missed else ", the weights of the head are quantised"
     return fail(words) if missed else ok(words)
