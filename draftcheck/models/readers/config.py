@@ -21,6 +21,9 @@ OTHER_PARTS = (
     "embd_layer",  # Phi-3 and Phi-4 with images
     "visual",  # Qwen-VL
     "vq_config",  # Chameleon
+    "visual_tokenizer_config",  # Ovis
+    "projector_config",  # Granite Speech
+    "audio_encoder_config",  # MiDashengLM
 )  # fmt: skip
 SEEING = {"molmo", "minicpmv"}
 """Types with images, some of whose configs have no such part (Molmo, MiniCPM-V 2)."""
