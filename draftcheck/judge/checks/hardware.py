@@ -100,11 +100,15 @@ def capability_not_read(
 
 
 def attention_not_read(
-    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], window: str
-) -> CheckOutcome:
-    """Unknown on a GPU below this capability, except for plain targets; window: for those too."""
+    pair: JudgedPair, *, below: int, types: list[str], heads: list[str], window: str,
+    sparse: list[str], sparse_below: int,
+) -> CheckOutcome:  # fmt: skip
+    """Unknown on a GPU below this capability, except for plain targets; window: for those too.
+
+    sparse: types of targets that need more, sparse_below.
+    """
     given = applies(capability(pair.setup), NO_GPU)
-    if given >= below:
+    if given >= (sparse_below if whole_type(pair.target.config) in sparse else below):
         return ok(_gpu(pair.setup))
     if in_window(window, pair.setup):
         return unknown(_gpu(pair.setup))
