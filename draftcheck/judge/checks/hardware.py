@@ -84,18 +84,22 @@ def capability_at_least(
 
 
 def capability_not_read(
-    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False, blackwell: str = ""
-) -> CheckOutcome:
+    pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False, blackwell: str = "",
+    sparse: list[str] | None = None, sparse_below: int = 0,
+) -> CheckOutcome:  # fmt: skip
     """Unknown on such a GPU: what the engine does there was not found out.
 
     float32: nor what it does with that --dtype on any GPU; blackwell: versions in which GPUs of
-    capability 10 and 12 count too.
+    capability 10 and 12 count too; sparse: types of targets that need more, sparse_below.
     """
     if float32 and asked(pair.setup) == "float32":
         return unknown("--dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     words = _gpu(pair.setup)
     newest = bool(blackwell) and given >= 10 * BLACKWELL and in_window(blackwell, pair.setup)
+    name = whole_type(pair.target.config)
+    if sparse and name in sparse and given < sparse_below:
+        return unknown(f"target model_type is {name}, {words}")
     return unknown(words) if newest or above <= given < below else ok(words)
 
 
