@@ -145,8 +145,8 @@ def dtype_capability(
 
     automatic: the type that the target's config names counts too, where the user names none; a
     config without one counts as float32; casts: targets of these types that are stored in float32
-    are loaded in it; inner: versions that look for the type in the text part of a config, whose
-    own was not read.
+    are loaded in it; inner: versions (windows, with commas) that look for the type in the text part
+    of a config, whose own was not read.
     """
     given = applies(capability(pair.setup), NO_GPU)
     wanted, source = asked(pair.setup), "--dtype"
@@ -155,7 +155,8 @@ def dtype_capability(
             return not_applicable("no --dtype given")
         config = pair.target.config
         plain = config.model_type is not None and config.outer_type in (None, config.model_type)
-        if given < floor and not plain and inner and in_window(inner, pair.setup):
+        windows = inner.split(", ") if inner else ()
+        if given < floor and not plain and any(in_window(each, pair.setup) for each in windows):
             return unknown("this version looks for the type in the target's text_config")
         wanted, source = config.dtype, "config.json of the target"
         if wanted is None and config.model_type is not None:
