@@ -522,21 +522,24 @@ def window_rewinds(
     listed: dict[str, str],
     stated: list[str] | None = None,
     windows: dict[str, str] | None = None,
+    sharing: list[str] | None = None,
     side: str = "target",
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
     margin: tokens of one round with the usual draft length, which must fit too; types: these
     slide unless their config lists other layers; listed: only where it does; stated: of the
-    types, those that slide only where their config states a window (Mistral); windows: types
-    whose config.json has another word for sliding_window.
+    types, those that slide only where their config states a window (Mistral); sharing: those
+    that do only where layers share a cache; windows: types whose config.json has another word
+    for sliding_window.
     """
     config = pair.model(side).config
     name = needed(whole_type(config), f"the {side}'s model_type was not read")
     usual = is_listed(name, types, pair.setup)
     slides = SLIDING in config.layer_kinds if config.layer_kinds is not None else usual
     none = name in (stated or ()) and config.sliding_window is None
-    if none or not slides or not (usual or is_listed(name, listed, pair.setup)):
+    alone = name in (sharing or ()) and not config.sizes.get("num_kv_shared_layers")
+    if none or alone or not slides or not (usual or is_listed(name, listed, pair.setup)):
         return ok(f"{side} model_type is {name}, without a sliding window")
     unread = f"{side} model_type is {name}; its window or context was not read"
     target = pair.target.config
