@@ -181,6 +181,7 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
     meant["VLL270"] = "0.10.0"  # likewise
     meant["TRF012"] = "5.1.0"  # caches without windows until 5.12.0
     meant["TRF023"] = "4.57.0 5.14.0"  # the same; 5.14 takes tokens back
+    meant["TRF025"] = "5.14.0"  # the same
     meant["TRF027"] = "4.37.0"  # such drafts run until 4.41.0
     meant["LCP145"] = "b7668"  # files are not mapped by default until b7853
     meant["LCP155"] = "b4912"  # the draft has an f16 cache until b8955

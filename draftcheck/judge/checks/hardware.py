@@ -98,7 +98,7 @@ def capability_not_read(
     words = _gpu(pair.setup)
     newest = bool(blackwell) and given >= 10 * BLACKWELL and in_window(blackwell, pair.setup)
     name = whole_type(pair.target.config)
-    if sparse and name in sparse and given < sparse_below:
+    if sparse and (name is None or name in sparse) and given < sparse_below:
         return unknown(f"target model_type is {name}, {words}")
     return unknown(words) if newest or above <= given < below else ok(words)
 
@@ -112,7 +112,8 @@ def attention_not_read(
     sparse: types of targets that need more, sparse_below.
     """
     given = applies(capability(pair.setup), NO_GPU)
-    if given >= (sparse_below if whole_type(pair.target.config) in sparse else below):
+    name = whole_type(pair.target.config)
+    if given >= (sparse_below if name is None or name in sparse else below):
         return ok(_gpu(pair.setup))
     if in_window(window, pair.setup):
         return unknown(_gpu(pair.setup))
@@ -234,7 +235,7 @@ def quantization_not_read(
         is_listed(name, named_on_blackwell or {}, pair.setup) and (given or 0) // 10 == BLACKWELL
     )
     for side, facts in pair.sides:
-        types = {facts.config.model_type, facts.config.outer_type}
+        types = {facts.config.model_type, facts.config.outer_type} - {None} or (experts_but or {})
         but = tuple(" ".join((experts_but or {}).get(name or "", "") for name in types).split())
         ordered = _in_activation_order(facts.config.quantization or {})
         for way in _ways(facts, pair.setup):
