@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from draftcheck import versions
 from draftcheck.deploy import discover
 from draftcheck.deploy.deployment import Deployment
 from draftcheck.errors import DraftcheckError, UsageError
@@ -39,7 +40,7 @@ from draftcheck.values.comparison import Comparison
 from draftcheck.values.facts import ModelFacts
 from draftcheck.values.findings import FilePlace, Finding
 from draftcheck.values.verdicts import EngineVerdict
-from draftcheck.values.words import Outcome, Severity, Verdict
+from draftcheck.values.words import Outcome, Reaction, Severity, Verdict
 
 HEADS = re.compile(r"eagle|medusa|speculator|accelerator|mtp|nextn|dflash|dspark", re.IGNORECASE)
 """Names of drafts for which an engine that is told no method may choose another one."""
@@ -332,8 +333,30 @@ class DeploymentJudge:
             # Other methods and versions are tried by `draftcheck pair`; here only known ways out.
             pair = repairs.add(pair, [question], explicit=False)
             best = min(pair.engines, key=lambda entry: BEST_FIRST.index(entry.verdict))
-            self._done[key] = best
+            self._done[key] = _not_named(best) if question.method is None else best
         return self._done[key]
+
+
+def _not_named(verdict: EngineVerdict) -> EngineVerdict:
+    """Left open where what was read holds only for a setup that names the method."""
+    engine = book.load(verdict.engine)
+    read = [
+        row
+        for row in engine.methods
+        if row.id == verdict.method
+        and versions.in_window(engine.order, verdict.version, row.named_only)
+    ]
+    if not read or verdict.verdict is not Verdict.INCOMPATIBLE:
+        return verdict
+    note = f"it names no method; what {verdict.engine} {verdict.version} does then was not read"
+    findings = tuple(
+        replace(finding, outcome=Outcome.UNKNOWN) if finding.outcome is Outcome.FAIL else finding
+        for finding in verdict.findings
+    )
+    return replace(
+        verdict, verdict=Verdict.UNDECIDED, reaction=Reaction.UNKNOWN, findings=findings,
+        notes=(*verdict.notes, note), repairs=(),
+    )  # fmt: skip
 
 
 def _verdict_findings(verdict: EngineVerdict, place: FilePlace, setup: int) -> Iterator[Finding]:

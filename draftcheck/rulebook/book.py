@@ -107,6 +107,8 @@ class Method(SaidRow, frozen=True):
 
     "*word*": by its name, where it is a whole model with DSpark stages.
     """
+    named_only: str = ""
+    """Versions that go another way, which was not read, where a setup does not name the method."""
     basis: Basis = "read"
     """How well the method itself is known."""
 

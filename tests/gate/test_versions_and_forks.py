@@ -5,10 +5,12 @@ Files in the manner of those that people publish; what must be found stands besi
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from tests import make
 from tests.gate.conftest import Repo
 
 SGLANG = "python3 -m sglang.launch_server --model-path org/big --speculative-algorithm EAGLE"
@@ -353,3 +355,31 @@ def test_keys_that_only_presets_have_are_known(repo: Repo) -> None:
     )  # fmt: skip
     findings = repo.gate("--format", "json").json["findings"]
     assert not [f for f in findings if f["rule"].startswith("FIL")]
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "verdict"),
+    [
+        (None, "0.9.0", "undecided"), (None, "0.9.2", "undecided"),
+        ("eagle", "0.9.2", "incompatible"), (None, "0.10.0", "incompatible"),
+    ],
+)  # fmt: skip
+def test_a_method_that_is_not_named_may_go_another_way(
+    repo: Repo, method: str | None, version: str, verdict: str
+) -> None:
+    """vLLM 0.9 takes its older engine for an EAGLE head whose method the setup does not name."""
+    repo.model("big", config={**make.CONFIG, "architectures": ["Qwen2ForCausalLM"]})
+    head = {**make.CONFIG, "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 1}
+    tensors = {
+        "fc.weight": ("BF16", [64, 128]), "layers.0.self_attn.q_proj.weight": ("BF16", [64, 64])
+    }  # fmt: skip
+    make.safetensors(repo.model("EAGLE-small", config=head) / "model.safetensors", tensors)
+    named = {"method": method} if method else {}
+    config = json.dumps({**named, "model": "EAGLE-small", "num_speculative_tokens": 2})
+    repo.write("serve.sh", f"vllm serve big --speculative-config '{config}'\n")
+    repo.write("requirements.txt", f"vllm=={version}\n")
+    found = repo.json()
+    assert found["setups"][0]["verdict"] == verdict
+    said = [one["saw"] for one in found["findings"] if one["rule"] == "GAT006"]
+    assert bool(said) == (verdict == "undecided")
+    assert all("names no method" in one and "VLL192" in one for one in said)
