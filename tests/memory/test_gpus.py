@@ -78,6 +78,12 @@ def test_metal_leaves_a_share_to_the_system() -> None:
     assert gpus.parse("m2-max-64gb").devices[0].memory == 48 * GIB
 
 
+def test_every_card_has_a_compute_capability_or_another_maker() -> None:
+    """A card with neither would be taken for one of NVIDIA's whose capability nobody named."""
+    rows = files.read("gpus", gpus.GpuFile).gpu
+    assert all((row.capability is None) != (row.maker in (None, "nvidia")) for row in rows)
+
+
 def test_every_row_is_sane() -> None:
     rows = files.read("gpus", gpus.GpuFile).gpu
     assert len({row.name for row in rows}) == len(rows)
