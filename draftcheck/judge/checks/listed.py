@@ -330,7 +330,6 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
-    unless_null: str = "",
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -342,8 +341,7 @@ def type_listed(
     floor, below: read for GPUs of these capabilities, on others it is not known;
     other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
-    unread_with: an architecture whose config states this size goes another way, not known here;
-    unless_null: one whose config says null for it is none of these.
+    unread_with: an architecture whose config states this size goes another way, not known here.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -377,8 +375,6 @@ def type_listed(
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
         if below and pair.setup.gpu and not within:
             return unknown(f"{words}; not read for {pair.setup.gpu}")
-        if unless_null in config.sizes and config.sizes[unless_null] is None:
-            return ok(f"{words}, without {unless_null}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
         return fail(words)
@@ -453,24 +449,20 @@ def target_option_not_read(
     pair: JudgedPair,
     *,
     architectures: dict[str, str],
-    unless_null: str = "",
     if_recurrent: list[str] | None = None,
     above_10: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for targets that start with an option only: whether it is given is not known here.
 
-    unless_null: a config that says null for this size is none of these; if_recurrent: these classes
-    only where some layer keeps a recurrent state; above_10: architectures that count where a GPU of
-    a capability above 10 is named.
+    if_recurrent: these classes only where some layer keeps a recurrent state; above_10:
+    architectures that count where a GPU of a capability above 10 is named.
     """
     config = pair.target.config
     if pair.setup.capability is not None and pair.setup.capability[0] > 10:
         architectures = {**architectures, **(above_10 or {})}
     if _architecture(config) in (if_recurrent or ()) and config.recurrent is False:
         return ok("the target has no recurrent layers")
-    seen = type_listed(
-        pair, side="target", types={}, architectures=architectures, unless_null=unless_null
-    )
+    seen = type_listed(pair, side="target", types={}, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
