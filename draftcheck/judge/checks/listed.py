@@ -233,9 +233,17 @@ def target_type_known(
     return ok(words) if any(is_listed(name, known, pair.setup) for name in names) else fail(words)
 
 
-def target_type_told(pair: JudgedPair, *, known: dict[str, str]) -> CheckOutcome:
-    """Unknown for types of target that are not listed: what is known is not all there is."""
+def target_type_told(
+    pair: JudgedPair, *, known: dict[str, str], whole: bool = False
+) -> CheckOutcome:
+    """Unknown for types of target that are not listed: what is known is not all there is.
+
+    whole: a model whose text part alone is listed counts as not listed.
+    """
     seen = target_type_known(pair, known=known)
+    name = whole_type(pair.target.config)
+    if whole and name is not None and not is_listed(name, known, pair.setup):
+        return unknown(f"target model_type is {name}: not in the list")
     return unknown(f"{seen.saw}: not in the list") if seen.outcome is Outcome.FAIL else seen
 
 
