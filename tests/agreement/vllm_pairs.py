@@ -110,10 +110,6 @@ MEDUSA = {
     "architectures": ["MedusaModel"], "model_type": "medusa", "hidden_size": 128, "num_heads": 3,
     "num_hidden_layers": 1, "vocab_size": 512, "dtype": "bfloat16",
 }  # fmt: skip
-MLP = {
-    "architectures": ["MLPSpeculatorPreTrainedModel"], "model_type": "mlp_speculator",
-    "emb_dim": 128, "inner_dim": 128, "n_predict": 3, "vocab_size": 512, "dtype": "bfloat16",
-}  # fmt: skip
 DFLASH = family(
     "DFlashDraftModel", "qwen3", head_dim=16, num_hidden_layers=1, block_size=8,
     dflash_config={"mask_token_id": 5, "target_layer_ids": [0, 1]},
@@ -238,7 +234,6 @@ HEADS = (
     Pair("eagle3-of-a-llama", llama(), llama(), "eagle3"),
     Pair("eagle", llama(), EAGLE),
     Pair("medusa", llama(), MEDUSA),
-    Pair("mlp-speculator", llama(), MLP),
     Pair("dflash", QWEN3, DFLASH),
     Pair("dflash-of-a-llama", llama(), llama(), "dflash"),
     Pair("mtp-of-deepseek", DEEPSEEK, {**DEEPSEEK, "model_type": "deepseek_mtp",

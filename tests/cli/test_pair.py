@@ -451,7 +451,7 @@ def test_what_was_not_found_out_about_an_engine_is_said_with_the_next_step(
     assert ran.code == 3
     first = ran.out.splitlines()[0]
     assert first.startswith("undecided") and "not one of NVIDIA's" in first and "mi300x" in first
-    assert "unknown[VLL480" in ran.out and "fix  Start the target alone" in ran.out
+    assert "unknown[VLL480" in ran.out and "fix  Try it: the target alone" in ran.out
     *_, last, command = ran.out.splitlines()
     assert last.startswith("try it with vLLM") and command.startswith("  vllm serve")
     assert "not checked" not in ran.out
