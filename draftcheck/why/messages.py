@@ -178,64 +178,74 @@ def from_file(file: MessageFile) -> MessageBook:
     for (engine, text), rules in sorted(quotes.items(), key=lambda item: ONE_OF in item[0][1]):
         if text in taken:
             continue
-        if not (patterns := quoted(text)):
+        wordings = [one for one in text.split(ONE_OF) if quoted(one)]
+        if not wordings:
             vague.append(f"{rules[0].id}: {text}")
-            continue
-        message = (
-            _owner(rows, engine, patterns[0], rules)
-            or _joined(rows, engine, text, rules)
-            or _derived(engine, text, rules)
-        )
-        rows[message.id] = message
+        own = []
+        for one in wordings:
+            owners = [*_owners(rows, engine, quoted(one)[0], rules)]
+            rows |= {owner.id: owner for owner in owners}
+            own += [] if owners else [one]
+        if own:
+            message = _joined(rows, engine, own, rules) or _derived(engine, text, own, rules)
+            rows[message.id] = message
     _references(rows)
     return MessageBook(file.names, tuple(rows.values()), file.unknown.send, tuple(vague))
 
 
-def _owner(
+def _owners(
     rows: Mapping[str, Message], engine: str, quote: Pattern, rules: list[Rule]
-) -> Message | None:
-    """The row that already has this very text, with the rules added to it."""
+) -> Iterator[Message]:
+    """The rows that already have this very text, with the rules added to them."""
     for message in rows.values():
         own = {_OPEN_END.sub("", pattern.text) for pattern in message.patterns}
         if engine in message.engines and quote.text in own:
-            return structs.replace(message, rules=(*message.rules, *rules))
-    return None
+            every = (*message.rules, *(rule for rule in rules if rule not in message.rules))
+            since, until = message.since, message.until
+            if message.id.startswith(tuple(rule.id for rule in message.rules)):
+                since, until = _window(engine, every)
+            yield structs.replace(message, rules=every, since=since, until=until)
 
 
 def _joined(
-    rows: Mapping[str, Message], engine: str, text: str, rules: list[Rule]
+    rows: Mapping[str, Message], engine: str, own: list[str], rules: list[Rule]
 ) -> Message | None:
     """The message of the same rule in other versions that has a wording in common, with these."""
-    own = set(text.split(ONE_OF))
     for message in rows.values():
         every = (*message.rules, *rules)
-        if message.id == rules[0].id and own & set(message.example.split(ONE_OF)):
+        if message.id == rules[0].id and {*own} & {*message.example.split(ONE_OF)}:
+            patterns = tuple(dict.fromkeys((*message.patterns, *quoted(ONE_OF.join(own)))))
+            since, until = _window(engine, every)
             return structs.replace(
-                message,
-                patterns=tuple(dict.fromkeys((*message.patterns, *quoted(text)))),
-                rules=every,
-                since=_edge(engine, [rule.since for rule in every], last=False),
-                until=_edge(engine, [rule.until for rule in every], last=True),
+                message, patterns=patterns, rules=every, since=since, until=until
             )
     return None
 
 
-def _derived(engine: str, text: str, rules: list[Rule]) -> Message:
+def _window(engine: str, rules: Iterable[Rule]) -> tuple[str | None, str | None]:
+    """From the first to the last version of these rows."""
+    rows = tuple(rules)
+    since = _edge(engine, [rule.since for rule in rows], last=False)
+    return since, _edge(engine, [rule.until for rule in rows], last=True)
+
+
+def _derived(engine: str, text: str, own: list[str], rules: list[Rule]) -> Message:
     """A message made of rules alone: it has the first rule's id."""
     same = [rule for rule in book.load(engine).rules if rule.id == rules[0].id]
     number = list(dict.fromkeys(r.engine_says for r in same if r.engine_says)).index(text)
+    since, until = _window(engine, rules)
     return Message(
         id=rules[0].id if number == 0 else f"{rules[0].id}-{number + 1}",
         kind=MessageKind.CAUSE,
         engines=(engine,),
-        patterns=quoted(text),
+        patterns=quoted(ONE_OF.join(own)),
         source=rules[-1].source,
         basis=rules[-1].basis,
-        example=text,
+        example=ONE_OF.join(own),
         next=("$ draftcheck pair {target} {draft}{engine}",),
-        since=_edge(engine, [rule.since for rule in rules], last=False),
-        until=_edge(engine, [rule.until for rule in rules], last=True),
         rules=tuple(rules),
+        since=since,
+        until=until,
     )
 
 
