@@ -110,3 +110,34 @@ def block_drafter(path: Path, **changes: Any) -> Path:
     config = transformers.MuseGlimmerAssistantConfig(**wanted)
     transformers.AutoModel.from_config(config).save_pretrained(path)
     return path
+
+
+GEMMA4: dict[str, Any] = {
+    "head_dim": 16, "global_head_dim": 16, "sliding_window": 16, "num_hidden_layers": 2,
+    "layer_types": ["sliding_attention", "full_attention"], "hidden_size_per_layer_input": 0,
+}  # fmt: skip
+
+
+def gemma4(path: Path) -> Path:
+    wanted = {**BASE, **GEMMA4, "num_kv_shared_layers": 0, "vocab_size_per_layer_input": 260}
+    return save(path, "Gemma4TextConfig", **wanted)
+
+
+def assistant(path: Path) -> Path:
+    """An assistant of Gemma 4; all of its layers read the cache of the target."""
+    text = {**BASE, **GEMMA4, "model_type": "gemma4_text", "vocab_size_per_layer_input": 0}
+    torch.manual_seed(0)
+    config = transformers.Gemma4AssistantConfig(
+        text_config=text, backbone_hidden_size=BASE["hidden_size"]
+    )
+    try:
+        made = transformers.AutoModelForCausalLM.from_config(config)
+    except ValueError:  # 5.23.0 builds none: what it says to one that was published is the question
+        path.mkdir(parents=True, exist_ok=True)
+        whole = {**config.to_dict(), "architectures": ["Gemma4AssistantForCausalLM"]}
+        make.write_json(path / "config.json", whole)
+        save_file({"model.norm.weight": torch.ones(1)}, path / "model.safetensors")
+        return path
+    made.generation_config.num_assistant_tokens = 3
+    made.save_pretrained(path)
+    return path

@@ -23,8 +23,8 @@ from draftcheck.values.findings import FilePlace, Finding
 NUMBERS = {
     **dict.fromkeys(("context", "sequences"), 2**40),
     **dict.fromkeys(("tensor_parallel", "draft_tensor_parallel", "pipeline_parallel"), 2**16),
-    "data_parallel": 2**16,
-    "draft_tokens": 2**20,
+    **dict.fromkeys(("data_parallel", "attention_groups"), 2**16),
+    **dict.fromkeys(("draft_tokens", "dflash_block"), 2**20),
 }
 """What is counted, and the largest that is reckoned with."""
 HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
@@ -391,10 +391,16 @@ def _circumstances(setting: GivenOptions, unknown: list[FileTrouble]) -> dict[st
                 unknown.append(FileTrouble(entry.at, text))
             elif number >= 1:
                 plain[name] = int(number)
-    groups = plain.pop("data_parallel", 1)
-    if setting.last("dp_attention") is not None and "tensor_parallel" in plain:
+    groups, inside = plain.pop("data_parallel", 1), plain.pop("attention_groups", None)
+    grouped = inside is not None or setting.last("dp_attention") is not None
+    if grouped and "tensor_parallel" in plain:
         # Each group has the draft's attention whole.
-        plain["draft_tensor_parallel"] = max(plain["tensor_parallel"] // groups, 1)
+        plain["draft_tensor_parallel"] = max(plain["tensor_parallel"] // (inside or groups), 1)
+    method, block = setting.last("method"), plain.pop("dflash_block", None)
+    if method is not None and method.text.upper() == "DFLASH" and block is not None:
+        plain["draft_tokens"] = block
+    if method is not None and method.text.upper() == "DSPARK" and setting.last("dspark_block"):
+        plain.pop("draft_tokens", None)  # the block of the file goes before the drafter's own
     for name in ("dtype", "kv_dtype"):
         entry = setting.last(name)
         if entry is None or entry.value is None or entry.value.unknown is not None:

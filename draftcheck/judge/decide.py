@@ -9,7 +9,7 @@ checked, a warning that failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -99,6 +99,12 @@ def judge(comparison: Comparison, questions: Sequence[Question], *, explicit: bo
     return PairVerdict(comparison, tuple(verdicts), whole)
 
 
+def _at(engine: Engine, version: str, table: Mapping[str, str]) -> dict[str, str]:
+    """What the table, "since:value …" by name, holds for this version."""
+    found = {n: versions.value_at(engine.order, version, entry) for n, entry in table.items()}
+    return {name: value for name, value in found.items() if value}
+
+
 def setup_for(
     engine: Engine,
     version: str,
@@ -115,11 +121,9 @@ def setup_for(
         order=engine.order,
         checked=engine.checked,
         tables=engine.tables,
-        untyped={
-            name: kind
-            for name, entries in engine.untyped.items()
-            if (kind := versions.value_at(engine.order, version, entries))
-        },
+        untyped=_at(engine, version, engine.untyped),
+        unsized={name: int(n) for name, n in _at(engine, version, engine.unsized).items()},
+        quant_file=versions.in_window(engine.order, version, engine.quant_file),
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
         memory=fit,
         **{name: getattr(circumstances, name) for name in book.CIRCUMSTANCES},

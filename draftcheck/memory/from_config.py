@@ -260,7 +260,8 @@ class _LayerBuilder:
             window = fields.number("sliding_window", "sliding_window_size", most=shape.MAX_WINDOW)
         elif word == "chunked":
             window = fields.number("attention_chunk_size", most=shape.MAX_WINDOW)
-        kv_heads, k, v = self.kv_heads, self.head_dim, fields.number("v_head_dim") or self.head_dim
+        kv_heads, k = self.kv_heads, self.head_dim
+        v = fields.number("v_head_dim", least=0) or k  # 0: DeepSeek without latents
         if local:
             kv_heads = fields.number("swa_num_key_value_heads") or kv_heads
             k = fields.number("swa_head_dim") or k

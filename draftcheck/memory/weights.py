@@ -14,6 +14,7 @@ from typing import Any
 from draftcheck.memory import shape as shapes
 from draftcheck.memory.profiles import MIB, Profile, config_defaults
 from draftcheck.memory.shape import LayerShape, Shape
+from draftcheck.models.readers.weights import quantised
 from draftcheck.values.dtypes import dtype_bytes
 from draftcheck.values.facts import ModelFacts, Tensor
 
@@ -268,6 +269,8 @@ def estimate(facts: ModelFacts, table: Shape, float_bytes: int) -> tuple[int, in
             small += table.heads * layer.k + layer.kv_heads * (layer.k + layer.v)
     small += table.hidden
     bits = bits_per_weight(facts.config.quantization, 8 * float_bytes)
+    if bits is None:
+        return None
     nbytes = (tables + small) * float_bytes + int(linear * bits / 8)
     return tables + linear + small, nbytes
 
@@ -302,21 +305,19 @@ def _attention(layer: LayerShape, table: Shape, sizes: Mapping[str, Any]) -> int
     )
 
 
-def bits_per_weight(quantization: Mapping[str, Any] | None, plain: float) -> float:
-    """Bits of one quantised weight with its share of scales and zero points."""
+def bits_per_weight(quantization: Mapping[str, Any] | None, plain: float) -> float | None:
+    """Bits of one quantised weight with its share of scales and zero points; None: not stated."""
     if not quantization:
         return plain
     method = str(quantization.get("quant_method", "")).lower()
-    given = quantization.get("bits")
-    bits = given if isinstance(given, int) and 0 < given <= 8 else 4
+    if "fp8" in method or str(quantization.get("quant_algo")).upper().startswith("FP8"):
+        return 8.002
+    if method == "bitsandbytes":
+        return 8.002 if quantization.get("load_in_8bit") else 4.127
+    bits = quantised.stated_bits(quantization) or (4 if method in ("awq", "gptq") else None)
+    if method == "mxfp4":
+        return 4.25
+    if method == "modelopt" or quantization.get("format") == "nvfp4-pack-quantized":
+        return bits and 4.5
     size = quantization.get("group_size")
-    group = size if isinstance(size, int) and size > 0 else 128
-    table = {
-        "awq": bits + 20 / group,
-        "gptq": bits + 20 / group,
-        "bitsandbytes": 4.127,
-        "fp8": 8.002,
-        "mxfp4": 4.25,
-        "modelopt": 4.5,
-    }
-    return table.get(method, plain)
+    return bits and bits + 20 / (size if isinstance(size, int) and size > 0 else 128)

@@ -178,6 +178,10 @@ class EngineIdentity(RuleRow, frozen=True):
     """The methods are all it has: what none of them takes, it cannot use."""
     untyped: Mapping[str, str] = {}
     """Attention-only classes published without a model_type -> what it takes, "since:type …"."""
+    unsized: Mapping[str, str] = {}
+    """Types published without a vocab_size -> the one of their class, "since:size …"."""
+    quant_file: str = ""
+    """The versions that read hf_quant_config.json where config.json states no quantisation."""
 
 
 class EngineHead(EngineIdentity, frozen=True):

@@ -169,6 +169,8 @@ class QuantisedFolders(FirstBuilds, frozen=True):
     """Ways of quantising by the first build whose converter reads the weights."""
 
     never: Names
+    surely: NamesByBuild
+    """METHOD/ALGORITHM by the first build; others by that method are open."""
 
 
 class LlamaConversion(RuleRow, frozen=True):

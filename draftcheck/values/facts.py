@@ -14,6 +14,15 @@ from draftcheck.values.results import PublicResult
 
 NO_TOKEN = -1
 """A special token that the files say does not exist (llama.cpp's LLAMA_TOKEN_NULL)."""
+MLX_ALONE = "mlx_key_alone"
+"""In ``quantization``: config.json has mlx-lm's own key, and no quantization_config beside it."""
+OLDER_KEY = "compression_config_alone"
+"""In ``quantization``: it stands under compression_config, as older compressed-tensors wrote it."""
+INNER = "in_text_part"
+"""In ``quantization``: it stands in the part of config.json that describes the language model."""
+OWN_FILE = "in_hf_quant_config"
+"""In ``quantization``: it stands in QUANT_FILE alone, as older versions of ModelOpt wrote it."""
+QUANT_FILE = "hf_quant_config.json"
 
 Origin = Mapping[str, str]
 """Field name -> the file (and key) that the value came from."""
@@ -297,6 +306,8 @@ class HeadFacts:
     """The part of the config that sets it: root, eagle_config."""
     fc_norm: bool | None = None
     norm_before_residual: bool | None = None
+    norm_output: bool | None = None
+    """Of EAGLE 3.1: the states for the next token are those behind the last norm."""
     verifier_architectures: tuple[str, ...] | None = None
     origin: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
-from draftcheck.values.facts import ModelFacts
+from draftcheck.values.facts import OWN_FILE, QUANT_FILE, ModelFacts
 from draftcheck.values.findings import Finding, most_telling
 from draftcheck.values.memory import MemoryFit
 from draftcheck.values.results import PublicResult
@@ -30,6 +30,10 @@ class EngineSetup(Circumstances):
     """Data tables that belong to the engine's rules, by file name."""
     untyped: Mapping[str, str] = field(default_factory=dict)
     """Classes published without a model_type -> the one that this version takes."""
+    unsized: Mapping[str, int] = field(default_factory=dict)
+    """Types published without a vocab_size -> the one that their class has."""
+    quant_file: bool = False
+    """Whether this version reads hf_quant_config.json where config.json states no quantisation."""
     failures: frozenset[str] = frozenset()
     """Load failures that this version has: the `failure` parameters of its active rules."""
     memory: MemoryFit | None = None
@@ -49,19 +53,36 @@ class JudgedPair(Comparison):
     @classmethod
     def of(cls, comparison: Comparison, setup: EngineSetup) -> JudgedPair:
         both = {name: getattr(comparison, name) for name in Comparison.__dataclass_fields__}
-        both["target"] = _typed(comparison.target, setup)
+        both["target"] = _sized(_as_read(comparison.target, setup), setup)
         if comparison.draft is not None:
-            both["draft"] = _typed(comparison.draft, setup)
+            both["draft"] = _as_read(comparison.draft, setup)
         return cls(**both, setup=setup)
 
 
-def _typed(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
-    """The facts with the model_type that the engine fills in, where config.json has none."""
+def _as_read(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
+    """The facts that the engine has: less hf_quant_config.json where it does not read that file,
+    and with the model_type that it fills in where config.json has none."""
     config = facts.config
+    if not setup.quant_file and (config.quantization or {}).get(OWN_FILE):
+        origin = {**config.origin, "quantization": QUANT_FILE}
+        config = replace(config, quantization=None, origin=origin)
+        facts = replace(facts, config=config)
     kind = setup.untyped.get((config.architectures or ("",))[0])
     if kind is None or config.model_type is not None:
         return facts
     return replace(facts, config=replace(config, model_type=kind, outer_type=kind, recurrent=False))
+
+
+def _sized(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
+    """A target with the vocab_size of its class, where config.json has none.
+
+    Drafts are left as they are: those published so (Gemma 3 4B) were not read as drafts.
+    """
+    config = facts.config
+    size = setup.unsized.get(config.model_type or "")
+    if size is None or config.vocab_size is not None or facts.gguf is not None:
+        return facts
+    return replace(facts, config=replace(config, vocab_size=size))
 
 
 TO_TRY = "try"

@@ -200,6 +200,13 @@ def sglang_entries(package: Path) -> Names:
 
 DRAFTS = ("Eagle", "Eagle3", "NextN", "MTP", "AssistantForCausalLM", "DSpark", "DraftModel")
 """Ends of the names of heads, which are no targets."""
+WRITES = (
+    "CausalLM", "ForConditionalGeneration", "LMHeadModel", "ChatModel", "ChatGLMModel",
+    "ForBlockDiffusion", "MiniCPMO", "MiniCPMV", "Nano_VL_V2", "Reasoning_V3",
+)  # fmt: skip
+"""Ends of the names of models that write text."""
+UNNAMED = ("DFlash", "Quant", "TorchNative", "Transformers", "Whisper")
+"""Starts of the names of classes that no target's config names, or that speak of something else."""
 
 
 def sglang_gives_states(package: Path) -> Names:
@@ -220,6 +227,34 @@ def _sglang_targets(package: Path, *methods: str) -> Names:
     tree = _sglang(package)
     targets = (name for name in sglang_entries(package) if not name.endswith(DRAFTS))
     return {name for name in targets if tree.defines(name, *methods)}
+
+
+def sglang_renamed(package: Path) -> dict[str, str]:
+    """Architectures that a config class turns into another: by .remove("…"), .append("…")."""
+    found = {}
+    for path in sorted((package / "srt/configs").glob("*.py")):
+        said = {}
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Call) and "architectures" in ast.dump(node.func):
+                [value] = node.args[:1] or [None]
+                if isinstance(value, ast.Constant):
+                    said[_last_name(node.func)] = str(value.value)
+        if "remove" in said and "append" in said:
+            found[said["remove"]] = said["append"]
+    return found
+
+
+def sglang_keeps_embedding(package: Path) -> Names:
+    """Targets whose class does not hand out its embedding.
+
+    One that asks its language model for what it lacks (__getattr__, Mistral 3) is named all the
+    same: read on.
+    """
+    tree = _sglang(package)
+    named = {name for name in sglang_entries(package) if not name.startswith(UNNAMED)}
+    targets = {n for n in named if n.endswith(WRITES) and not n.endswith(DRAFTS)}
+    found = {name for name in targets if not tree.defines(name, "get_embed_and_head")}
+    return found | {old for old, new in sglang_renamed(package).items() if new in found}
 
 
 def sglang_mtp(package: Path) -> Names:
@@ -273,6 +308,7 @@ LISTS: Mapping[str, tuple[ClassList, ...]] = {
         ClassList("SGL118", "able", sglang_gives_states),
         ClassList("SGL119", "able", sglang_gives_dflash_states, method="DFLASH"),
         ClassList("SGL119", "able", sglang_gives_block_states, method="DSPARK"),
+        ClassList("SGL140", "architectures", sglang_keeps_embedding, method="NEXTN"),
         ClassList("SGL126", "known", sglang_entries, whole=False),
         ClassList("SGL116", "able", sglang_mtp, whole=False),
     ),

@@ -73,6 +73,18 @@ def test_entries_and_inherited_methods(tmp_path: Path) -> None:
     assert class_lists.sglang_gives_states(tmp_path) == {"ChildForCausalLM"}
 
 
+def test_a_renamed_architecture_counts_as_its_class(tmp_path: Path) -> None:
+    config = """
+class NewConfig:
+    def __init__(self, **kwargs):
+        kwargs["architectures"].remove("NewForCausalLM")
+        kwargs["architectures"].append("ChildForCausalLM")
+"""
+    write(tmp_path, {"srt/models/child.py": ENTRIES, "srt/configs/new.py": config})
+    found = class_lists.sglang_keeps_embedding(tmp_path)
+    assert found == {"ChildForCausalLM", "NewForCausalLM"}
+
+
 def test_differences_are_named(vllm: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert class_lists.main(["vllm", f"0.32.0={vllm}"]) == 1
     told = capsys.readouterr().out

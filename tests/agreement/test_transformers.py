@@ -182,6 +182,9 @@ PAIRS: dict[str, tuple[Make, Make | None, str]] = {
         TARGET, lambda path: tiny.block_drafter(path, hidden_size=64), "dflash"),
     "blocks with a foreign mask": (
         TARGET, lambda path: tiny.block_drafter(path, mask_token_id=260), "dflash"),
+    "assistant": (tiny.gemma4, tiny.assistant, "gemma4_assistant"),
+    "assistant of another target": (TARGET, tiny.assistant, "gemma4_assistant"),
+    "mtp at a published depth": (lambda path: tiny.with_mtp(path, 46), None, "use_mtp"),
     "blocks from a llama": (TARGET, plain(), "dflash"),
 }  # fmt: skip
 CASES = [(name, method) for name, (_, _, methods) in PAIRS.items() for method in methods.split()]
@@ -222,6 +225,7 @@ def test_there_are_enough_cases() -> None:
     assert len(CASES) >= 55
     assert {method for _, method in CASES} >= {
         "generate", "pipeline", "UAD", "USD", "prompt_lookup", "early_exit", "use_mtp", "dflash",
+        "gemma4_assistant",
     }  # fmt: skip
 
 

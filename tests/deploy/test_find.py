@@ -88,7 +88,7 @@ def sc(**keys: object) -> str:
 @pytest.mark.parametrize(
     ("options", "ranks"),
     [("--dp-size 48 --enable-dp-attention", 1), ("--dp 4 --enable-dp-attention", 12),
-     ("--enable-dp-attention", 48), ("--dp-size 48", None)],
+     ("--enable-dp-attention", 48), ("--dp-size 48", None), ("--attn-dp-size 4", 12)],
 )  # fmt: skip
 def test_groups_of_sglang_have_the_drafts_attention_whole(options: str, ranks: int | None) -> None:
     found = one(
@@ -97,6 +97,21 @@ def test_groups_of_sglang_have_the_drafts_attention_whole(options: str, ranks: i
     )
     assert found.circumstances.get("draft_tensor_parallel") == ranks
     assert found.circumstances["tensor_parallel"] == 48
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [("DFLASH --speculative-dflash-block-size 8", 8),
+     ("DSPARK --speculative-num-draft-tokens 8", 8),
+     ("DSPARK --speculative-num-draft-tokens 8 --speculative-dspark-block-size 7", None),
+     ("EAGLE3 --speculative-num-draft-tokens 8 --speculative-dspark-block-size 7", 8)],
+)  # fmt: skip
+def test_blocks_of_sglang(options: str, tokens: int | None) -> None:
+    found = one(
+        "python -m sglang.launch_server --model-path big --speculative-draft-model-path head "
+        f"--speculative-algorithm {options}\n"
+    )
+    assert found.circumstances.get("draft_tokens") == tokens
 
 
 def test_a_pair_with_its_circumstances() -> None:
@@ -307,6 +322,23 @@ def test_vllm(version: str, words: str, expected: list[str]) -> None:
         ("0.5.11", "--speculative-algo EAGLE3 --draft-model-path a/b", ["FIL003"]),
         ("0.5.11", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-eagle-topk 1", ["FIL007"]),  # noqa: E501
         ("0.5.11", "--speculative-config x --speculative-algorithm NGRAM", ["FIL003"]),
+        ("0.5.2", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-num-steps 3", ["FIL007"]),  # noqa: E501
+        ("0.5.23", "--speculative-algorithm STANDALONE --speculative-draft-model a/b --speculative-num-steps 3", ["FIL007"]),  # noqa: E501
+        ("0.5.23", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-num-steps 3 --speculative-adaptive", []),  # noqa: E501
+        ("0.5.23", "--speculative-algo NEXTN --speculative-draft-model a/b-assistant --speculative-num-steps 3", []),  # noqa: E501
+        ("0.5.23", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-num-steps 3 --speculative-eagle-topk 4", ["FIL007"]),  # noqa: E501
+        ("0.5.23", "--speculative-algo EAGLE3 --speculative-draft-model a/b --speculative-num-steps 3 --speculative-eagle-topk 1", []),  # noqa: E501
+        ("0.5.10", "--speculative-algorithm NGRAM --enable-dp-attention --tp 2", []),
+        ("0.5.10", "--speculative-algorithm NGRAM --enable-dp-attention --tp 2 --dp 1", []),
+        ("0.5.10", "--speculative-algorithm NGRAM --enable-dp-attention --tp 2 --dp 2", ["FIL011"]),
+        ("0.5.23", "--speculative-algorithm NGRAM --attn-dp-size 2 --tp 2", ["FIL011"]),
+        ("0.5.22", "--device npu --speculative-algorithm DFLASH --speculative-draft-model a/b --tp 2 --attn-dp-size 2", []),  # noqa: E501
+        ("0.5.22", "--speculative-algorithm DFLASH --speculative-draft-model a/b --tp 2 --attn-dp-size 2", ["FIL011"]),  # noqa: E501
+        ("0.5.23", "--speculative-algorithm DFLASH --speculative-draft-model a/b --tp 2 --attn-dp-size 2", ["FIL007"]),  # noqa: E501
+        ("0.5.23", "--speculative-algorithm DFLASH --speculative-draft-model a/b --tp 2 --attn-dp-size 2 --enable-dp-lm-head", []),  # noqa: E501
+        ("0.5.23", "--speculative-algorithm DFLASH --speculative-draft-model a/b --speculative-num-draft-tokens 8 --speculative-dflash-block-size 16", ["FIL011"]),  # noqa: E501
+        ("0.5.23", "--speculative-algorithm DFLASH --speculative-draft-model a/b --speculative-num-draft-tokens 8 --speculative-dflash-block-size 8", []),  # noqa: E501
+        ("0.5.16", "--speculative-algorithm DSPARK --speculative-draft-model a/b --tp 2 --dp 2 --enable-dp-attention", ["FIL007"]),  # noqa: E501
     ],
 )  # fmt: skip
 def test_sglang(version: str, words: str, expected: list[str]) -> None:

@@ -26,6 +26,7 @@ from tests.hostile.support import (
 NAMES = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "model.safetensors.index.json", "chat_template.json",
+    "hf_quant_config.json",
 )  # fmt: skip
 DEEP = "[" * 100_000 + "]" * 100_000
 BROKEN: dict[str, tuple[bytes, str]] = {

@@ -313,7 +313,7 @@ def test_a_huge_safetensors_costs_its_header_only(tmp_path: Path) -> None:
     [
         "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "model.safetensors", "model.safetensors.index.json",
-        "chat_template.jinja",
+        "chat_template.jinja", "hf_quant_config.json",
     ],
 )  # fmt: skip
 def test_a_git_lfs_pointer_in_place_of_a_file(

@@ -59,7 +59,10 @@ ONLY_UNKNOWN = {
     "draft_cache_not_read": "whether the option is given is not read",
     "quantization_not_read": "what the engine does with such weights was not found out",
     "kv_dtype_not_read": "what the engine does with such a cache was not found out",
+    "kv_dtype_by_gpu": "what the engine does with such a cache was not found out",
     "attention_not_read": "what the engine does with such a target was not found out",
+    "float32_not_read": "what the engine does with such a target was not found out",
+    "head_size_not_read": "whether the V0 engine is taken instead hangs on the GPU",
     "own_stages_not_read": "whether there are MTP layers beside the stages is not read",
     "gpu_maker_not_read": "what the engine does on such GPUs was not found out",
 }

@@ -151,7 +151,7 @@ def test_bfloat16_on_a_t4(run: Run, models: Path) -> None:
         return judged(run("pair", models / "plain", "--format", "json", *options))
 
     assert plain("0.8.5.post1")["decided_by"] == "VLL031"
-    cast = plain("0.9.0")
+    cast = plain("0.9.2")
     assert (cast["verdict"], failed(cast)) == ("compatible", {"VLL032"})
     assert plain("0.9.0", "--dtype", "bfloat16")["decided_by"] == "VLL031"
     assert plain("0.32.0", "--kv-dtype", "fp8")["verdict"] == "undecided"

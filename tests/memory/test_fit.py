@@ -289,6 +289,22 @@ def test_quantised_weights_from_the_config_alone() -> None:
     assert 5.6e9 < found[1] < 5.8e9
 
 
+@pytest.mark.parametrize(
+    ("said", "bits"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, 8),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 4.5),
+        ({"quant_method": "compressed-tensors", "config_groups": {"all": {"weights": {}}}}, None),
+        ({"config_groups": {"0": {"weights": {"num_bits": 4}}}}, 4.2),
+        ({"quant_method": "torchao"}, None),
+    ],
+)
+def test_bits_as_each_quantisation_states_them(said: dict[str, Any], bits: float | None) -> None:
+    found = weights.bits_per_weight(said, 16)
+    assert found == (bits and pytest.approx(bits, abs=0.1))
+
+
 PLANNED = json.loads((FIXTURES / "memory" / "vllm-0.32.0.json").read_text(encoding="utf-8"))
 
 

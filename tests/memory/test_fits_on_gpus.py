@@ -373,6 +373,17 @@ def test_absurd_numbers_are_refused_by_name(field: str, value: Any) -> None:
         memory.table(model)
 
 
+def test_values_of_width_zero_are_as_wide_as_the_keys() -> None:
+    """DeepSeek-OCR and DeepSeek-VL2 tiny state 0 for what only latents have."""
+    from dataclasses import replace
+
+    model = facts("Llama-3.1-8B")
+    sizes = {**model.config.sizes, "v_head_dim": 0, "qk_nope_head_dim": 0, "qk_rope_head_dim": 0}
+    assert memory.table(replace(model, config=replace(model.config, sizes=sizes))) == (
+        memory.table(model)
+    )
+
+
 def test_a_negative_window_is_refused() -> None:
     from draftcheck.errors import ReadError
 

@@ -68,7 +68,7 @@ def test_engines_that_split_by_layers_say_so(run: Run) -> None:
 
 
 def test_the_setup_carries_the_stages(run: Run) -> None:
-    ran = run("pair", PAIR / "target", "--engine", "vllm", "--method", "ngram",
-              "--pipeline-parallel", 2)  # fmt: skip
+    ran = run("pair", PAIR / "target", PAIR / "heads" / "eagle3", "--engine", "vllm@0.33.0",
+              "--method", "eagle3", "--pipeline-parallel", 2)  # fmt: skip
     assert ran.code == 0
     assert "--pipeline-parallel-size 2" in ran.out

@@ -208,6 +208,37 @@ def test_the_cache_that_the_files_ask_for(
     assert (found.cache_kind, found.generation_cache_kind, found.generation_version) == expected
 
 
+def test_older_bitsandbytes_checkpoints_say_how_they_are_packed(tmp_path: Path) -> None:
+    said = {"load_in_8bit": True, "llm_int8_threshold": 6.0}
+    found = read_configs(tmp_path, {"quantization_config": said}, None)
+    assert found.quantization == {"load_in_8bit": True}
+
+
+def test_older_mlx_checkpoints_have_their_own_key_alone(tmp_path: Path) -> None:
+    said = {"bits": 4, "group_size": 64}
+    found = read_configs(tmp_path, {"quantization": said}, None)
+    assert found.quantization == {**said, "mlx_key_alone": True}
+    both = {"quantization": said, "quantization_config": said}
+    assert read_configs(tmp_path, both, None).quantization == said
+
+
+def test_older_compressed_tensors_checkpoints_have_another_key(tmp_path: Path) -> None:
+    said = {"quant_method": "compressed-tensors", "format": "int-quantized"}
+    found = read_configs(tmp_path, {"compression_config": said}, None)
+    assert found.quantization == {**said, "compression_config_alone": True}
+    both = {"compression_config": said, "quantization_config": {"quant_method": "fp8"}}
+    assert read_configs(tmp_path, both, None).quantization == {"quant_method": "fp8"}
+
+
+def test_a_quantisation_in_the_text_part_is_marked(tmp_path: Path) -> None:
+    said = {"quant_method": "awq", "bits": 4}
+    part = {"model_type": "llama", "quantization_config": said}
+    found = read_configs(tmp_path, {"text_config": part}, None)
+    assert found.quantization == {**said, "in_text_part": True}
+    both = {"text_config": part, "quantization_config": said}
+    assert read_configs(tmp_path, both, None).quantization == said
+
+
 def test_missing_facts_are_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
@@ -418,6 +449,19 @@ def test_a_bias_of_an_eagle_head_is_seen(bias: bool, tmp_path: Path) -> None:
     assert head is not None and head.fc_bias is bias
 
 
+SPECULATORS = [
+    ({"emb_dim": 96, "inner_dim": 32}, 96),
+    ({"emb_dim": "96", "inner_dim": "32", "input_hidden_dim": 64}, 64),
+]
+
+
+@pytest.mark.parametrize(("sizes", "width"), SPECULATORS, ids=["ibm", "arctic"])
+def test_the_states_that_an_mlp_speculator_reads(sizes: dict, width: int, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mlp_speculator", **sizes}))
+    head = read(tmp_path).head
+    assert head is not None and head.hidden == width
+
+
 def test_a_head_names_its_verifier(tmp_path: Path, run: Run) -> None:
     config = {
         "speculators_model_type": "eagle3",
@@ -500,8 +544,9 @@ def test_other_parts_make_a_model_multimodal(tmp_path: Path, config: dict[str, A
     assert read(make.folder(tmp_path / "a", config=config)).config.multimodal is True
 
 
-def test_lightning_attention_is_a_recurrent_state(tmp_path: Path) -> None:
-    config = {"model_type": "minimax_m1"}
+@pytest.mark.parametrize("model_type", ["minimax_m1", "bailing_hybrid", "jet_nemotron"])
+def test_linear_attention_is_a_recurrent_state(tmp_path: Path, model_type: str) -> None:
+    config = {"model_type": model_type}
     assert read(make.folder(tmp_path / "a", config=config)).config.recurrent is True
 
 

@@ -143,7 +143,12 @@ DSPARK = {
     "architectures": ["Qwen3DSparkModel"], "markov_rank": 8, "markov_head_type": "vanilla",
 }  # fmt: skip
 ALL_KINDS: list[tuple[str, dict[str, Any], str, dict[str, str | None]]] = [
-    ("eagle3", {}, "eagle3", {"vllm": "0.10.2", "sglang": "0.5.2", "llama.cpp": "b9606"}),
+    (
+        "eagle3",
+        {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}},
+        "eagle3",
+        {"vllm": "0.10.2", "sglang": "0.5.2", "llama.cpp": "b9606"},
+    ),
     ("dflash", {}, "dflash", {"vllm": "0.20.0", "sglang": "0.5.11", "llama.cpp": "b9831"}),
     ("medusa", {}, "medusa", {"vllm": None, "sglang": None}),  # vLLM 0.33.0 has it no more
     ("dflash", DSPARK, "dspark", {"vllm": "0.25.0", "sglang": "0.5.16", "llama.cpp": "b10163"}),

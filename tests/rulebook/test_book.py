@@ -180,8 +180,9 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
     meant = {"VLL003": "0.10.0", "VLL011": "0.10.0"}  # no draft models at all until 0.15.0
     meant["VLL270"] = "0.10.0"  # likewise
     meant["TRF012"] = "5.1.0"  # caches without windows until 5.12.0
-    meant["TRF023"] = "4.57.0 5.14.0"  # the same; 5.14 takes tokens back
+    meant["TRF023"] = "4.51.1 4.57.0 5.14.0"  # the same; 5.14 takes tokens back
     meant["TRF025"] = "5.14.0"  # the same
+    meant["TRF115"] = "5.20.0"  # such drafts run until 5.23.0
     meant["TRF027"] = "4.37.0"  # such drafts run until 4.41.0
     meant["LCP145"] = "b7668"  # files are not mapped by default until b7853
     meant["LCP155"] = "b4912"  # the draft has an f16 cache until b8955
@@ -190,7 +191,7 @@ def test_windows_of_a_rule_leave_no_gap() -> None:
     meant["OVG005"] = "2026.2.0.0"  # one row for all methods until 2026.4.0.0
     meant["TRF010"] = "4.51.1"  # one row for all methods until 4.53.0
     meant["VLL031"] = "0.10.0"  # such a GPU is refused before it (VLL023) until 0.10.2
-    meant |= {"VLL004": "0.31.0", "VLL016": "0.31.0"}  # another runner (VLL456) until 0.32.0
+    meant |= {"VLL004": "0.10.0 0.31.0", "VLL016": "0.31.0"}  # another runner (VLL456) until 0.32.0
     meant["SGL145"] = "0.5.14"  # other targets, from 0.5.19 on
     for name in book.engine_files():
         engine = book.load(name)

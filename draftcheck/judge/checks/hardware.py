@@ -16,6 +16,7 @@ from draftcheck.judge.checks.listed import (
     marlin_runs,
     quant_method,
     ran_by,
+    stored_quantised,
     whole_type,
 )
 from draftcheck.judge.checks.outcomes import (
@@ -27,8 +28,8 @@ from draftcheck.judge.checks.outcomes import (
     unknown,
     unread_config,
 )
-from draftcheck.values.dtypes import dtype_name
-from draftcheck.values.facts import ModelFacts
+from draftcheck.values.dtypes import BYTES, dtype_name
+from draftcheck.values.facts import INNER, ConfigFacts, ModelFacts
 from draftcheck.values.memory import Fit
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome
@@ -40,6 +41,8 @@ EVERY_GPU = 1000
 UNREAD = "not read for this version, start it alone first"
 USUAL_GROUPS = (None, 32, 64, 128)
 """How many weights share a scale, as the Marlin kernels take them; None: not stated."""
+WIDEST_BLOCK = 128
+"""How many weights in a row share a scale, at most, and what a kernel takes at once."""
 CUDA = "nvidia"
 """The maker of GPUs with CUDA."""
 BLACKWELL = 10
@@ -85,12 +88,13 @@ def capability_at_least(
 
 def capability_not_read(
     pair: JudgedPair, *, below: int, above: int = 0, float32: bool = False, blackwell: str = "",
-    sparse: list[str] | None = None, sparse_below: int = 0,
+    sparse: list[str] | None = None, sparse_below: int = 0, sparse_most: int = EVERY_GPU,
 ) -> CheckOutcome:  # fmt: skip
     """Unknown on such a GPU: what the engine does there was not found out.
 
     float32: nor what it does with that --dtype on any GPU; blackwell: versions in which GPUs of
-    capability 10 and 12 count too; sparse: types of targets that need more, sparse_below.
+    capability 10 and 12 count too; sparse: types of targets that need more, sparse_below, and
+    were not read for newer ones than sparse_most.
     """
     if float32 and asked(pair.setup) == "float32":
         return unknown("--dtype float32")
@@ -98,22 +102,30 @@ def capability_not_read(
     words = _gpu(pair.setup)
     newest = bool(blackwell) and given >= 10 * BLACKWELL and in_window(blackwell, pair.setup)
     name = whole_type(pair.target.config)
-    if sparse and (name is None or name in sparse) and given < sparse_below:
-        return unknown(f"target model_type is {name}, {words}")
+    within = sparse_below <= given <= sparse_most
+    if sparse and (name is None or name in sparse) and not within:
+        return unknown(f"target model_type is {name or 'not read'}, {words}")
     return unknown(words) if newest or above <= given < below else ok(words)
 
 
 def attention_not_read(
     pair: JudgedPair, *, below: int, types: list[str], heads: list[str], window: str,
-    sparse: list[str], sparse_below: int,
+    sparse: list[str], sparse_below: int, sparse_above: int,
 ) -> CheckOutcome:  # fmt: skip
     """Unknown on a GPU below this capability, except for plain targets; window: for those too.
 
-    sparse: types of targets that need more, sparse_below.
+    With --dtype float32 it is so on every GPU. sparse: types of targets that are for GPUs from
+    sparse_below on and below sparse_above.
     """
+    whole = asked(pair.setup) == "float32"
+    if whole and (other := _not_plain(pair, types, heads)):
+        return unknown(f"{other}, --dtype float32")
     given = applies(capability(pair.setup), NO_GPU)
     name = whole_type(pair.target.config)
-    if given >= (sparse_below if name is None or name in sparse else below):
+    needs_more = name is None or name in sparse
+    if needs_more and given >= sparse_above:
+        return unknown(f"target model_type is {name or 'not read'}, {_gpu(pair.setup)}")
+    if given >= (sparse_below if needs_more else below):
         return ok(_gpu(pair.setup))
     if in_window(window, pair.setup):
         return unknown(_gpu(pair.setup))
@@ -217,8 +229,12 @@ def quantization_not_read(
     *,
     runs: dict[str, str],
     act_order: str | None = None,
+    inner: str | None = None,
     experts_but: dict[str, str] | None = None,
     named_on_blackwell: dict[str, str] | None = None,
+    by_class: dict[str, str] | None = None,
+    newer: dict[str, str] | None = None,
+    newer_ways: list[str] | None = None,
 ) -> CheckOutcome:
     """Unknown for a side that is quantised in another way, or on another GPU, than was read.
 
@@ -227,7 +243,10 @@ def quantization_not_read(
     in activation order were read; not given: all. experts_but: types of models whose experts were
     not read in ways that begin with one of these words. named_on_blackwell: architectures whose
     method these versions name themselves on GPUs of capability 10: AWQ and GPTQ then do without
-    Marlin, and experts in FP8 that is not by block get another kernel.
+    Marlin, and experts in FP8 that is not by block get another kernel. by_class: ways that were
+    read for these architectures alone. newer: capabilities for which kernels are built from these
+    versions on, for ways that begin with newer_ways. inner: versions that do not look for a
+    quantisation in the text part of config.json.
     """
     given = capability(pair.setup)
     name = (pair.target.config.architectures or (None,))[0]
@@ -238,28 +257,66 @@ def quantization_not_read(
         types = {facts.config.model_type, facts.config.outer_type} - {None} or (experts_but or {})
         but = tuple(" ".join((experts_but or {}).get(name or "", "") for name in types).split())
         ordered = _in_activation_order(facts.config.quantization or {})
+        experts = _has_experts(facts.config)
+        if stored := stored_quantised(facts):
+            return unknown(f"{side} is quantised ({stored}), and not by config.json: {UNREAD}")
+        if inner and (facts.config.quantization or {}).get(INNER) and in_window(inner, pair.setup):
+            return unknown(f"{side} is quantised by the text part of config.json: {UNREAD}")
         for way in _ways(facts, pair.setup):
             with_experts = f"{way}/experts"
-            meant = facts.config.experts and with_experts in runs
+            meant = experts and with_experts in runs
             entry = runs.get(with_experts if meant else way, "")
             floor = versions.value_at(pair.setup.order, pair.setup.version, entry)
             least, _, most = (floor or "").partition("-")
             words = f"{side} is quantised as {way[:80]}"
-            if facts.config.experts:
+            if experts:
                 words += ", with experts"
                 if way.startswith(but):
                     return unknown(f"{words} of {facts.config.model_type}: {UNREAD}")
-            apart = way.endswith("/marlin") or (way == "fp8" and facts.config.experts)
+            own, read = (facts.config.architectures or (None,))[0], (by_class or {}).get(way)
+            if read is not None and own not in read.split():
+                return unknown(f"{words}, class {own}: {UNREAD}")
+            apart = way.endswith("/marlin") or (way == "fp8" and experts)
             if named and apart and facts is pair.target:
+                return unknown(f"{words} ({_gpu(pair.setup)}): {UNREAD}")
+            since = (newer or {}).get(str(given), "")
+            unbuilt = bool(since) and not in_window(since, pair.setup)
+            if unbuilt and way.startswith(tuple(newer_ways or ())):
                 return unknown(f"{words} ({_gpu(pair.setup)}): {UNREAD}")
             if asked(pair.setup) == "float32":
                 return unknown(f"{words}, --dtype float32: {UNREAD}")
+            if width := _cut_inside_a_block(facts, way, _parts(pair, facts)):
+                return unknown(f"{words}, {width} in {_parts(pair, facts)} parts: {UNREAD}")
             if ordered and act_order is not None and not in_window(act_order, pair.setup):
                 return unknown(f"{words}, in activation order: {UNREAD}")
             if floor is None or not int(least) <= (given or int(least)) <= int(most or EVERY_GPU):
                 words += f" ({_gpu(pair.setup)})" if given else ""
                 return unknown(f"{words}: {UNREAD}")
     return unread_config(pair.sides) or ok("not quantised, or in a way that was read")
+
+
+def _has_experts(config: ConfigFacts) -> bool:
+    """Whether it has experts, by the name of ERNIE and Step for their number too."""
+    return bool(config.experts or config.sizes.get("moe_num_experts"))
+
+
+def _parts(pair: JudgedPair, facts: ModelFacts) -> int:
+    """Over how many ranks that model is split."""
+    ranks = pair.setup.tensor_parallel or 1
+    return ranks if facts is pair.target else pair.setup.draft_tensor_parallel or ranks
+
+
+def _cut_inside_a_block(facts: ModelFacts, way: str, parts: int) -> int | None:
+    """A width of weights by blocks or groups of which a rank's share is no whole number of them."""
+    config = facts.config
+    if parts == 1 or not ("/block" in way or "/marlin" in way or "pack-quantized" in way):
+        return None
+    widths = [config.feed_forward]
+    if _has_experts(config) and isinstance(size := config.sizes.get("moe_intermediate_size"), int):
+        widths.append(size)
+    if config.heads and config.head_dim and not config.sizes.get("kv_lora_rank"):
+        widths.append(config.heads * config.head_dim)
+    return next((width for width in widths if width and width % (parts * WIDEST_BLOCK)), None)
 
 
 def _ways(facts: ModelFacts, setup: EngineSetup) -> list[str]:
@@ -356,6 +413,39 @@ def _loaded_dtype(
     return (config.dtype if half else None), "the target is stored as"
 
 
+def loaded_alike(
+    pair: JudgedPair, *, kinds: list[str], floor: int, bfloat16: str, forced: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a head of these kinds and its target are loaded in different types of numbers.
+
+    Without --dtype each side has the type of its own config; float32 and none become float16,
+    as bfloat16 where model_type starts with that word. floor: GPUs below it have float16 alone.
+    forced: unknown for targets of these classes, which may set the type of both.
+    """
+    head = pair.drafter.head
+    if pair.draft is None or head is None or head.kind not in kinds:
+        return not_applicable("no such head")
+    if (wanted := asked(pair.setup)) is not None:
+        return ok(f"--dtype {wanted} is for both")
+    if (given := capability(pair.setup)) is not None and given < floor:
+        return ok(f"float16 for both on {_gpu(pair.setup)}")
+    if unread := unread_config(pair.sides, "model_type"):
+        return unread
+    loaded, stated = {}, True
+    for side, facts in pair.sides:
+        name = dtype_name(facts.config.dtype or "")
+        whole = "bfloat16" if (whole_type(facts.config) or "").startswith(bfloat16) else "float16"
+        loaded[side] = name if name in ("float16", "bfloat16") else whole
+        several = facts.config.vocab_size_outside is not None
+        stated = stated and name in BYTES and not several
+    words = f"target loaded in {loaded['target']}, head in {loaded['draft']}"
+    if loaded["target"] == loaded["draft"]:
+        return ok(words)
+    own = (pair.target.config.architectures or (None,))[0]
+    sure = stated and own is not None and not is_listed(own, forced, pair.setup)
+    return fail(words) if sure else unknown(words)
+
+
 def kv_dtype_not_read(
     pair: JudgedPair,
     *,
@@ -395,6 +485,80 @@ def kv_dtype_not_read(
     named = given is not None or without_cuda(setup)
     words += f" on {setup.gpu if given is None and named else _gpu(setup)}"
     return unknown(words) if named and str(given) not in gpus else ok(words)
+
+
+def kv_dtype_by_gpu(
+    pair: JudgedPair,
+    *,
+    kinds: dict[str, str],
+    gpus: dict[str, str],
+    floor: int,
+    dtype: str,
+    types: list[str],
+    heads: list[str],
+    methods: list[str],
+) -> CheckOutcome:
+    """Unknown when a type is named for the KV cache, except where it is known to run.
+
+    kinds: type of cache -> "since"; gpus: type -> "80 90", for targets that are not quantised,
+    others run from floor on and where no GPU is named; dtype: what both models are loaded in;
+    types, heads: of both, _not_plain().
+    """
+    setup = pair.setup
+    kind = applies(setup.kv_dtype, "no --kv-dtype given")
+    if kind == "auto":
+        return ok("KV cache auto")
+    words = f"KV cache {kind[:40]}"
+    if not is_listed(kind, kinds, setup) or setup.method not in methods:
+        return unknown(f"{words} with {setup.method} in this version")
+    if kind in gpus and pair.target.config.quantization:
+        return unknown(f"{words}, and the target is quantised")
+    for side, facts in pair.sides:
+        if (loaded := asked(setup) or facts.config.dtype) != dtype:
+            return unknown(f"{words}, {side} loaded in {loaded}")
+        if (name := whole_type(facts.config)) not in types:
+            return unknown(f"{words}, {side} model_type is {name}")
+    if other := _not_plain(pair, types, heads):
+        return unknown(f"{words}; {other}")
+    given = capability(setup)
+    if given is None:
+        fine = kind not in gpus and not without_cuda(setup)
+    else:
+        fine = str(given) in gpus[kind].split() if kind in gpus else given >= floor
+    words += f" on {setup.gpu if without_cuda(setup) else _gpu(setup)}"
+    return ok(words) if fine else unknown(words)
+
+
+def float32_not_read(
+    pair: JudgedPair, *, types: list[str], heads: list[str], plain_alone: str
+) -> CheckOutcome:
+    """Unknown with --dtype float32 for targets that keep latent vectors (MLA).
+
+    plain_alone: in these versions for all others but plain ones too (types, heads: _not_plain()).
+    """
+    if asked(pair.setup) != "float32":
+        return not_applicable("no --dtype float32")
+    name = needed(whole_type(pair.target.config), "the target's model_type was not read")
+    if pair.target.config.sizes.get("kv_lora_rank"):
+        return unknown(f"--dtype float32, {name} keeps latent vectors")
+    if in_window(plain_alone, pair.setup) and (other := _not_plain(pair, types, heads)):
+        return unknown(f"--dtype float32, {other}")
+    return ok(f"--dtype float32, target model_type is {name}")
+
+
+def head_size_not_read(
+    pair: JudgedPair, *, sizes: list[str], windowed: bool = False
+) -> CheckOutcome:
+    """Unknown for a target whose attention heads have another size than these.
+
+    windowed: only of a target with a sliding window.
+    """
+    config = pair.target.config
+    if config.sizes.get("kv_lora_rank"):
+        return not_applicable("the target keeps latent vectors")
+    words = f"heads of the target have {applies(config.head_dim, 'size of heads not read')} values"
+    fine = windowed and not config.sliding_window
+    return ok(words) if fine or str(config.head_dim) in sizes else unknown(words)
 
 
 def _not_plain(pair: JudgedPair, types: list[str], heads: list[str]) -> str | None:
@@ -530,11 +694,13 @@ def kv_dtype_in(pair: JudgedPair, *, values: list[str]) -> CheckOutcome:
 
 
 def kv_dtype_listed(pair: JudgedPair, *, values: dict[str, str]) -> CheckOutcome:
-    """Fail when this version has no such word for a cache type; table: word -> "since"."""
+    """Fail when this version has no such word for a cache type; table: word -> its versions."""
     kind = applies(pair.setup.kv_dtype, "no cache type asked for")
     words = f"cache type {kind[:40]!r}"
     if kind in values and not is_listed(kind, values, pair.setup):
-        return fail(f"{words}, which is there from {values[kind]} on")
+        since, _, until = values[kind].partition(" ")
+        ended = f"to before {until}" if until else "on"
+        return fail(f"{words}, which is there from {since} {ended}")
     return ok(words) if kind in values else fail(words)
 
 

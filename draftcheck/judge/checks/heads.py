@@ -208,6 +208,7 @@ def head_aux_count(
     counted_classes: list[str] | None = None,
     by_fc: bool = False,
     last_states: str | None = None,
+    by_list: bool = False,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
@@ -215,7 +216,8 @@ def head_aux_count(
     versions that may capture graphs for the usual number all the same; unless_layers,
     counted_classes: speculators heads of such layers, and heads of such classes, are counted
     wherever the list stands; classes: only heads of these; by_fc: a head whose fc.weight takes that
-    many is fine; last_states: the versions that know a head which reads the last states alone.
+    many is fine; last_states: the versions that know a head which reads the last states alone;
+    by_list: the target hands out the layers of a counted list, else the usual number.
     """
     _only_of(pair, classes)
     head, unread = head_of(pair), "the head's layers were not read"
@@ -230,6 +232,9 @@ def head_aux_count(
         number = head.aux_number if stated else head.aux_count
         if captured is not None and in_window(captured, pair.setup) and number != exactly:
             return unknown(f"the head reads {number} layers, graphs may be made for {exactly}")
+        listed = len(head.aux_layers or ()) if head.aux_place == counted_in else 0
+        if by_list and number != (listed or exactly):
+            return unknown(f"the head reads {number} layers, the target gives {listed or exactly}")
         return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"
@@ -254,7 +259,10 @@ def head_layers_in_range(
     trained_for: str | None = None,
     within: str | None = None,
     or_own: str | None = None,
-    last_depends: bool = False,
+    last_depends: int = 0,
+    last_of: dict[str, str] | None = None,
+    places: dict[str, str] | None = None,
+    unsure: str | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
@@ -265,11 +273,16 @@ def head_layers_in_range(
     their layers several times, and count each time; unless_classes: another rule speaks of these;
     trained_for: the key of the head's config that must be the target's number of layers; within:
     the key whose number its layers must lie below too; or_own: versions in which the head's own
-    number of layers stands in for it, where the config does not state it; last_depends: not every
-    class of target hands out what its last layer gives.
+    number of layers stands in for it, where the config does not state it; last_depends: of so
+    many numbers, the highest, not every class of target hands out the states; last_of: those that
+    were read to hand them out; places: parts of
+    the head's config in which these versions look for the list; unsure: the one in which not
+    every run does.
     """
     _of_other_class(pair, unless_classes)
     head = head_of(pair)
+    if head.aux_place and places and not is_listed(head.aux_place, places, pair.setup):
+        return ok(f"layers named in {head.aux_place} are not asked for")
     made_for = pair.drafter.config.sizes.get(trained_for or "")
     depth = pair.target.config.layers
     if isinstance(made_for, int) and made_for > 0 and depth is not None and made_for != depth:
@@ -277,8 +290,9 @@ def head_layers_in_range(
     name = (pair.drafter.config.architectures or (None,))[0]
     shift = int(is_listed(name, next_layer or {}, pair.setup))
     unread = "layers of the target or of the head were not read"
-    named = _stated(head, head.aux_layers, not_applicable("the head names no layers"), unread)
-    highest = max(named, default=0)
+    none = not_applicable("the head names no layers")
+    named = _stated(head, head.aux_layers or None, none, unread)
+    highest = max(named)
     target = pair.target
     # A GGUF counts its MTP layers among the others.
     own = (target.gguf and target.head and target.head.mtp_promised) or 0
@@ -286,15 +300,19 @@ def head_layers_in_range(
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
     if within is not None and (why := _beyond_stated(pair, highest, within, unchecked, or_own)):
         return fail(f"{words}; {why}")
-    if last_depends and highest == layers - 1:
-        return unknown(f"{words}; whether it hands out the last one's states was not found out")
+    kind = (target.config.architectures or (None,))[0]
+    open_last = 0 if is_listed(kind, last_of or {}, pair.setup) else last_depends
+    if 0 <= highest - (layers + beyond - open_last) < open_last:
+        return unknown(f"{words}; whether it hands out those states was not found out")
     if highest < layers + beyond - shift:
         return ok(words)
     if shift_stated and highest < layers + beyond and in_window(shift_stated, pair.setup):
         return unknown(f"{words}; it reads the one after it, unless its config says otherwise")
     if unchecked is not None and head.aux_key == unchecked:
         return unknown(f"{words}; {unchecked} is not compared with it")
-    if is_listed((target.config.architectures or (None,))[0], looped or {}, pair.setup):
+    if unsure is not None and head.aux_place == unsure:
+        return unknown(f"{words}; whether {unsure} is looked at hangs on how the model is run")
+    if is_listed(kind, looped or {}, pair.setup):
         return unknown(f"{words}, which it may run several times")
     return fail(words)
 
@@ -657,6 +675,25 @@ def head_layers_elsewhere(
     return fail(f"{words}, as {head.aux_key}" if head.aux_place == place else words)
 
 
+def head_layers_added(
+    pair: JudgedPair, *, place: str, classes: dict[str, str], first: int, middle: int, last: int
+) -> CheckOutcome:
+    """Fail when a target of these classes takes the layers of that list beside the usual ones.
+
+    first, middle, last: the usual ones, counted from 0, the middle and the end.
+    """
+    head, none = head_of(pair), not_applicable("no layers named")
+    if not (layers := _stated(head, head.aux_layers, none, "layers were not read")):
+        return none
+    own = needed((pair.target.config.architectures or (None,))[0], "the target's class")
+    if head.aux_place != place or not is_listed(own, classes, pair.setup):
+        return ok(f"layers stand in {head.aux_place}, target architecture is {own}")
+    count = needed(pair.target.config.layers, "layers of the target were not read")
+    words = f"layers {', '.join(map(str, layers[:8]))} stand in {place}, the target is a {own}"
+    usual = (first, count // 2 + middle, count + last)
+    return ok(f"{words}: the usual ones") if layers == usual else fail(words)
+
+
 def head_form_is_not(
     pair: JudgedPair, *, form: str, kinds: dict[str, str] | None = None
 ) -> CheckOutcome:
@@ -745,6 +782,16 @@ def head_fc_norms(
     name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
     words = f"the head has a norm for each state, its architecture is {name}"
     return ok(words) if is_listed(name, known, pair.setup) else fail(words)
+
+
+def head_norms_output(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutcome:
+    """Fail when the head hands on its normed states and this version does not in its form."""
+    head = head_of(pair)
+    needed(head.declared, "norm_output was not read")
+    form = needed(head.form, FORM_UNREAD)
+    if not head.norm_output or is_listed(form, forms, pair.setup):
+        return ok("the states handed on are those that the head was trained with")
+    return fail(f"norm_output is true ({form} format)")
 
 
 def head_norms_residual(pair: JudgedPair) -> CheckOutcome:
@@ -1079,13 +1126,15 @@ def own_layers_found(
     depths: dict[str, str],
     first_dense: dict[str, str] | None = None,
     by_number: list[str] | None = None,
+    unmapped: str | None = None,
 ) -> CheckOutcome:
     """Fail when the MTP weights are not there, or stand where the engine does not look.
 
     depths: model_type -> numbers of layers whose checkpoints it knows, each with one MTP layer;
     others are not restricted. first_dense: model_type -> first_k_dense_replace where config.json
     has none; above 0 this version builds the MTP layers without experts. by_number: types whose
-    layers are looked for by the number that config.json states, and not without one.
+    layers are looked for by the number that config.json states, and not without one; unmapped: in
+    the name of a tensor of theirs, what this version does not translate.
     """
     target, config = pair.target, pair.target.config
     if config.model_type is None or target.role is None:
@@ -1109,6 +1158,10 @@ def own_layers_found(
     for number, name in numbered:
         if number and config.layers is not None and int(number[1]) >= config.layers:
             return fail(f"the MTP layers are quantised: {name[:80]}")
+    numbered_type = config.model_type in (by_number or ())
+    odd = (name for name in tensors if numbered_type and unmapped and unmapped in name)
+    if misnamed := next(odd, None):
+        return fail(f"nothing is made of a name such as {misnamed[:80]}")
     present = needed(mtp_layers(tensors, config.layers), UNCOUNTED)
     words = f"{present} MTP layers in the weights, {config.mtp_layers or 1} asked for"
     found = min(present, 1) if looked else present
@@ -1125,6 +1178,7 @@ def mtp_layers_present(
     stages: list[str] | None = None,
     beside: str = "",
     backends: dict[str, str] | None = None,
+    beside_always: dict[str, str] | None = None,
     classes: dict[str, str] | None = None,
     unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
@@ -1135,13 +1189,15 @@ def mtp_layers_present(
     asked: only checkpoints of which the loader asks which weights were read, or only the others;
     tracked: quantisations of which it asks too; stages: classes of which the engine loads the
     stages of DSpark instead; beside: when the engine reads safetensors files that are not the
-    model's own too: always, or unindexed (where no index names the files); backends: ran_by();
-    classes, unless_classes: among_classes().
+    model's own too: always, or unindexed (where no index names the files); beside_always: for
+    these classes always; backends: ran_by(); classes, unless_classes: among_classes().
     """
     ran_by(pair, backends)
     among_classes(pair, classes, unless_classes)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     unstated = False
+    if is_listed((facts.config.architectures or (None,))[0], beside_always or {}, setup):
+        beside = "always"
     if _is_class(facts, stages or []):
         return _dspark_stages_present(facts, beside)
     if head is None and facts.role is None:
@@ -1447,10 +1503,12 @@ def _other_class(config: ConfigFacts, setup: EngineSetup, table: str) -> str | N
     return next(_listed(config, setup, table), None)
 
 
-def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> CheckOutcome:
+def draft_class_takes_stages(
+    pair: JudgedPair, *, unable: dict[str, str], able: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when stages are asked for and this version's class of the draft takes none.
 
-    unable: by role, model_type or class; what happens with others was not found out.
+    unable, able: by role, model_type or class; what happens with others was not found out.
     """
     size = applies(pair.setup.pipeline_parallel, "no pipeline parallelism asked for")
     if size == 1:
@@ -1459,6 +1517,8 @@ def draft_class_takes_stages(pair: JudgedPair, *, unable: dict[str, str]) -> Che
     for name in (pair.drafter.role, *_family(pair.drafter.config)):
         if is_listed(name, unable, pair.setup):
             return fail(f"{words}, the draft is: {name}")
+        if is_listed(name, able or {}, pair.setup):
+            return ok(f"{words}, the draft is: {name}")
     return unknown(f"{words}: what this version does with such a draft was not found out")
 
 

@@ -8,22 +8,36 @@ a check holds one fact of one side against it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from draftcheck import versions
 from draftcheck.judge.checks.outcomes import (
     Settled,
     applies,
     fail,
+    longer_drafts,
     needed,
     not_applicable,
     ok,
     unknown,
     unread_config,
 )
-from draftcheck.values.facts import ConfigFacts, ModelFacts
+from draftcheck.models.readers.weights.quantised import LEAVES
+from draftcheck.values.facts import (
+    INNER,
+    MLX_ALONE,
+    OLDER_KEY,
+    QUANT_FILE,
+    ConfigFacts,
+    ModelFacts,
+    Tensor,
+)
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
 from draftcheck.values.words import CheckOutcome, Outcome
+
+STORED_QUANTISED = ("U8", "I8", "I32", "U32", "F8_E4M3", "F8_E5M2")
+"""The types of a ".weight" that no plain checkpoint has."""
+BY_MLX = "is quantised by mlx-lm, and config.json says so under its own key alone"
 
 
 def in_window(window: str, setup: EngineSetup) -> bool:
@@ -45,10 +59,15 @@ def whole_type(config: ConfigFacts) -> str | None:
     return None if part_only else config.outer_type or config.model_type
 
 
-def quant_method(facts: ModelFacts) -> str:
-    """How the checkpoint is quantised; empty where it is not."""
-    quant = facts.config.quantization
-    return str(quant.get("quant_method") or "") if quant else ""
+def quant_method(facts: ModelFacts, *, by_flags: bool = False) -> str:
+    """How the checkpoint is quantised; empty where it is not.
+
+    by_flags: load_in_4bit and load_in_8bit name bitsandbytes, whatever quant_method says.
+    """
+    quant = facts.config.quantization or {}
+    if by_flags and (quant.get("load_in_4bit") or quant.get("load_in_8bit")):
+        return "bitsandbytes"
+    return str(quant.get("quant_method") or "")
 
 
 def _architecture(config: ConfigFacts) -> str | None:
@@ -391,6 +410,23 @@ def type_listed(
     return ok(f"{side} model_type is {config.model_type or 'not named'}")
 
 
+def draft_type_listed(
+    pair: JudgedPair,
+    *,
+    types: dict[str, str],
+    unsure_up_to: int,
+    architectures: dict[str, str] | None = None,
+    unread_with: str = "",
+) -> CheckOutcome:
+    """type_listed() of the draft; unsure_up_to: unknown where drafts of so few tokens are asked."""
+    found = type_listed(
+        pair, side="draft", types=types, architectures=architectures, unread_with=unread_with
+    )
+    if found.outcome is Outcome.FAIL:
+        longer_drafts(pair, unsure_up_to)
+    return found
+
+
 def target_not_read(
     pair: JudgedPair,
     *,
@@ -399,15 +435,19 @@ def target_not_read(
     on_blackwell: dict[str, str] | None = None,
     refused: dict[str, str] | None = None,
     drafts: bool = False,
+    parts: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for these targets: what the engine makes of them hangs on what is not read here.
 
     on_blackwell: architectures that count where a GPU of capability 10 is named; refused:
     architectures of which it is known that they fail; drafts: a whole model as the draft counts
-    too.
+    too; parts: architectures that take text parts of these types only.
     """
-    if is_listed(name := _architecture(pair.target.config), refused or {}, pair.setup):
+    config = pair.target.config
+    if is_listed(name := _architecture(config), refused or {}, pair.setup):
         return fail(f"target architecture is {name}")
+    if (taken := (parts or {}).get(name or "")) and config.model_type not in taken.split():
+        return unknown(f"target architecture is {name} around {config.model_type}")
     if pair.setup.capability is not None and pair.setup.capability[0] == 10:
         architectures = {**architectures, **(on_blackwell or {})}
     seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
@@ -426,21 +466,31 @@ def family_came_later(
     """Fail when a later version was the first with a model's class or model_type.
 
     Of a draft only where it is a model of its own. Families that nobody listed are old, or another
-    rule's matter; a type may come with its own code.
+    rule's matter; a type may come with its own code, and what becomes of a text part that is newer
+    than the model around it is not known here.
     """
+    table = types or classes or {}
+
+    def late_ones(names: Iterable[str | None]) -> list[str]:
+        found = [(name, table.get(name or "", "").partition(" ")[0]) for name in names]
+        return [f"{n} came with {v}" for n, v in found if v and not in_window(v, pair.setup)]
+
     models = [facts for _, facts in pair.both if facts is pair.target or facts.role == "full"]
     for facts in models:
         config, side = facts.config, "target" if facts is pair.target else "draft"
         if config.model_type is None and (types is not None or config.architectures is None):
             return unknown(f"the {side}'s model_type was not read")
         names = config.architectures if types is None else (whole_type(config),)
-        windows = [(types or classes or {}).get(name or "", "") for name in names or ()]
-        first = [window.partition(" ")[0] for window in windows]
-        late = [since for since in first if since and not in_window(since, pair.setup)]
-        if not late or len(late) < len(first):
+        late = late_ones(names or ())
+        if not late or len(late) < len(names or ()):
+            listed = types is not None or any(name in table for name in names or ())
+            inner = () if listed else config.text_architectures or ()
+            if newer := late_ones((*inner, config.model_type)):
+                return unknown(f"the {side}'s text part {newer[0]}")
+            if config.model_type is None and config.multimodal:
+                return unknown(f"the {side}'s model_type was not read")
             continue
-        words = f"the {side}'s {'class' if types is None else 'model_type'} {(names or ('',))[0]}"
-        words = f"{words} came with {late[0]}"
+        words = f"the {side}'s {'class' if types is None else 'model_type'} {late[0]}"
         if types is not None and config.remote_code is not False:
             return unknown(f"{words}; it may bring its own code")
         return fail(words)
@@ -479,7 +529,8 @@ def quantization_listed(
 ) -> CheckOutcome:
     """Fail when a side's quant_method is in the table, but not for this version.
 
-    complete: what is not in the table at all is unknown, not fine.
+    complete: what is not in the table at all is unknown, not fine, and so are weights that are
+    stored quantised though config.json does not say so.
     """
     strange = []
     for side, facts in pair.both:
@@ -488,6 +539,8 @@ def quantization_listed(
             return fail(f"{side} quant_method is {method}")
         if complete and method and method not in known:
             strange.append(f"{side} quant_method is {method}, which the rulebook does not know")
+        if complete and (name := stored_quantised(facts)):
+            strange.append(f"{side} is quantised ({name}), and not by config.json")
     if doubt := unread_config(pair.both):
         return doubt
     return unknown(strange[0]) if strange else ok("no quantisation that this version lacks")
@@ -517,6 +570,8 @@ def quantization_taken(
     known: dict[str, str],
     unnamed: bool = False,
     not_by: dict[str, str] | None = None,
+    unsure: dict[str, str] | None = None,
+    stored: bool = False,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
@@ -524,19 +579,29 @@ def quantization_taken(
     and gptq/plain, where it is taken without the kernels of Marlin;
     unnamed: a quantisation without a name, and without the quant_algo of
     ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
-    take.
+    take; unsure: known ones that are unknown all the same (METHOD/unblocked: where no
+    weight_block_size is stated, METHOD/below-89: on a GPU below compute capability 8.9,
+    METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, inner: in the
+    text part of config.json, by any method); stored: unknown too where
+    weights are stored quantised and config.json does not say so.
     """
     setup = pair.setup
     for side, facts in pair.both:
         method, quant = quant_method(facts).lower(), facts.config.quantization
+        if unnamed and quant and quant.get(MLX_ALONE):
+            return unknown(f"{side} {BY_MLX}")
         if unnamed and quant and not method and not quant.get("quant_algo"):
             return fail(f"{side} quantization_config has no quant_method")
+        if stored and (name := stored_quantised(facts)):
+            return unknown(f"{side} is quantised ({name}), and not by config.json")
         if not method:
             continue
         if method not in known:
             return fail(f"{side} quant_method is {method[:80]}")
         if not is_listed(method, known, setup):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
+        if kind := _unsure(method, quant or {}, unsure or {}, setup):
+            return unknown(f"{side} is quantised as {kind}: this version may not load it")
         scheme = f"{method}/{str((quant or {}).get('activation_scheme')).lower()}"
         if scheme in known and not is_listed(scheme, known, setup):
             return unknown(f"{side} is quantised as {scheme} (taken: {known[scheme]})")
@@ -551,11 +616,59 @@ def quantization_taken(
     return unread_config(pair.both) or ok("no quantisation that this version does not know")
 
 
-def quantization_named(pair: JudgedPair) -> CheckOutcome:
-    """Fail when a side's quantization_config says neither quant_method nor load_in_4bit/8bit."""
+def _unsure(
+    method: str, quant: Mapping[str, object], unsure: dict[str, str], setup: EngineSetup
+) -> str | None:
+    """What of this quantisation stands in unsure (quantization_taken), in words."""
+    kinds = {method: method}
+    if "weight_block_size" not in quant:
+        kinds[f"{method}/unblocked"] = f"{method} without weight_block_size"
+    if quant.get(OLDER_KEY):
+        kinds[f"{method}/older-key"] = f"{method}, under compression_config"
+    if quant.get(INNER):
+        kinds["inner"] = f"{method}, in the text part of config.json"
+    layout = quant.get("checkpoint_format") or quant.get("format") or quant.get("version")
+    if isinstance(layout, str):
+        kinds[f"{method}/{layout.lower()}"] = f"{method} ({layout[:40]})"
+    if setup.capability is not None:
+        major, minor = setup.capability
+        for kind in unsure:
+            name, below, floor = kind.partition("/below-")
+            if below and name == method and 10 * major + minor < int(floor):
+                kinds[kind] = f"{method}, for GPUs of {int(floor) / 10} or newer"
+    return next((words for kind, words in kinds.items() if is_listed(kind, unsure, setup)), None)
+
+
+def stored_quantised(facts: ModelFacts) -> str | None:
+    """A weight that is stored quantised though config.json says nothing: another file may.
+
+    Or that file, where this version does not read it. Not a weight of a head, which may be
+    quantised as its target is.
+    """
+    if not facts.config.quantization and facts.config.origin.get("quantization") == QUANT_FILE:
+        return QUANT_FILE
+    if facts.config.quantization or facts.gguf is not None or facts.role not in (None, "full"):
+        return None
+    tensors = (facts.weights.tensors or {}).items()
+    found = (name for name, tensor in tensors if name.endswith(LEAVES) or _packed(name, tensor))
+    name = next(found, None)
+    return name and f"{name[:80]!r}"
+
+
+def _packed(name: str, tensor: Tensor) -> bool:
+    return name.endswith(".weight") and tensor.dtype in STORED_QUANTISED
+
+
+def quantization_named(pair: JudgedPair, *, by_flags: bool = False) -> CheckOutcome:
+    """Fail when a side's quantization_config has no quant_method.
+
+    by_flags: load_in_4bit and load_in_8bit name bitsandbytes.
+    """
     for side, facts in pair.both:
         quant = facts.config.quantization
-        named = quant and (quant.get("load_in_4bit") or quant.get("load_in_8bit"))
+        named = quant_method(facts, by_flags=by_flags)
+        if quant and quant.get(MLX_ALONE):
+            return unknown(f"the {side} {BY_MLX}")
         if quant and not named and quant.get("quant_method") is None:
             return fail(f"quantization_config of the {side} has no quant_method")
     return unread_config(pair.both) or ok("no quantisation without a name")
@@ -604,10 +717,15 @@ def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome
     return ok(words) if name in methods else fail(words)
 
 
-def draft_not_quantized_as(pair: JudgedPair, *, methods: dict[str, str]) -> CheckOutcome:
-    """Fail when the draft's quant_method is one of these in this version."""
+def draft_not_quantized_as(
+    pair: JudgedPair, *, methods: dict[str, str], by_flags: bool = False
+) -> CheckOutcome:
+    """Fail when the draft's quant_method is one of these in this version.
+
+    by_flags: load_in_4bit and load_in_8bit name bitsandbytes.
+    """
     needed(pair.drafter.config.model_type, "the draft's config was not read")
-    name = quant_method(pair.drafter)
+    name = quant_method(pair.drafter, by_flags=by_flags)
     words = f"draft quant_method is {name or 'none'}"
     return fail(words) if is_listed(name, methods, pair.setup) else ok(words)
 

@@ -19,6 +19,7 @@ from draftcheck.judge.checks.outcomes import (
     Settled,
     applies,
     fail,
+    longer_drafts,
     needed,
     needed_of_both,
     not_applicable,
@@ -32,6 +33,7 @@ from draftcheck.values.words import CheckOutcome, Outcome
 from draftcheck.versions import pep440
 
 ATTENTION = {"attention", "full_attention", "sliding_attention", "chunked_attention"}
+CHUNKED = "chunked_attention"
 SLIDING = "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
 LONGROPE = ("longrope", "su")
@@ -39,8 +41,12 @@ SHOWN = 3
 """Faults of one kind that are shown; the rest is counted."""
 
 
-def always(pair: JudgedPair, *, says: str) -> CheckOutcome:
-    """A fact about the engine version alone: holds for every pair."""
+def always(pair: JudgedPair, *, says: str, unsure_up_to: int = 0) -> CheckOutcome:
+    """A fact about the engine version alone: holds for every pair.
+
+    unsure_up_to: unknown where drafts of so few tokens are asked for.
+    """
+    longer_drafts(pair, unsure_up_to)
     return fail(says)
 
 
@@ -327,10 +333,11 @@ def draft_tensor_parallel(
     fp8_but_on, with an FP8 cache on others than these, and in the versions of float32 with that
     --dtype.
     """
-    newer = below is not None and applies(capability(pair.setup), NO_GPU) >= below
     whole = hardware.asked(pair.setup) == "float32" and float32 and in_window(float32, pair.setup)
-    if newer and not whole and not fp8_cache_on_another(pair.setup, fp8_but_on):
-        return ok("a newer GPU")
+    if below is not None and not whole:
+        newer = applies(capability(pair.setup), NO_GPU) >= below
+        if newer and not fp8_cache_on_another(pair.setup, fp8_but_on):
+            return ok("a newer GPU")
     size, ours = pair.setup.draft_tensor_parallel, pair.setup.tensor_parallel or 1
     if inherits is not None:
         size = applies(size or pair.setup.tensor_parallel, "no tensor parallelism asked for")
@@ -371,12 +378,18 @@ def both_decode_alone(
 
 
 def no_nested_config(
-    pair: JudgedPair, *, alone: dict[str, str], answers: dict[str, str], never: dict[str, str]
+    pair: JudgedPair,
+    *,
+    alone: dict[str, str],
+    answers: dict[str, str],
+    never: dict[str, str],
+    partly: dict[str, str],
 ) -> CheckOutcome:
     """Fail when a side keeps its language model in a part of the config.
 
     alone: targets that are loaded as that part (drafts are loaded whole); answers: types whose
-    config answers for its part; never: types that do not, however config.json is written.
+    config answers for its part; never: types that do not, however config.json is written; partly:
+    types that have a vocab_size of their own, and the special ids only if config.json has them.
     """
     doubts = []
     for side, facts in pair.both:
@@ -394,7 +407,7 @@ def no_nested_config(
         words += f", of its text {config.model_type}"
         if is_listed(name, answers, pair.setup):
             continue
-        if config.vocab_size_outside is False:
+        if config.vocab_size_outside is False and not is_listed(name, partly, pair.setup):
             return fail(words)
         doubts.append(f"{words}; which ids it gives at its top level was not read")
     return unknown(doubts[0]) if doubts else ok("both configs answer at their top level")
@@ -481,16 +494,18 @@ def cache_asked_for(
     kinds: list[str],
     types: list[str],
     generation: bool = False,
+    alone: bool = False,
     written_since: str | None = None,
 ) -> CheckOutcome:
     """Fail when that side's files ask for a kind of cache that cannot take tokens back.
 
-    generation: generation_config.json is asked before config.json; written_since: only a file that
+    generation: generation_config.json is asked before config.json; alone: config.json is not asked;
+    written_since: only a generation_config.json that
     names this version of transformers, a newer one, or none; types: these are known to state the
     key, so for them a file that was not read leaves it open.
     """
     config = pair.model(side).config
-    said = [config.cache_kind]
+    said = [] if alone else [config.cache_kind]
     if generation and _counts(config.generation_version, written_since):
         said.insert(0, config.generation_cache_kind)
     asked = next((kind for kind in said if kind not in (None, "unset")), None)
@@ -524,6 +539,7 @@ def window_rewinds(
     windows: dict[str, str] | None = None,
     sharing: list[str] | None = None,
     side: str = "target",
+    sizes_differ: bool = False,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
@@ -531,12 +547,16 @@ def window_rewinds(
     slide unless their config lists other layers; listed: only where it does; stated: of the
     types, those that slide only where their config states a window (Mistral); sharing: those
     that do only where layers share a cache; windows: types whose config.json has another word
-    for sliding_window.
+    for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do.
     """
+    sizes = {facts.config.vocab_size for _, facts in pair.both}
+    if sizes_differ and len(sizes) == 1 and None not in sizes:
+        return ok("vocab_size is the same on both sides: nothing is translated")
     config = pair.model(side).config
     name = needed(whole_type(config), f"the {side}'s model_type was not read")
     usual = is_listed(name, types, pair.setup)
-    slides = SLIDING in config.layer_kinds if config.layer_kinds is not None else usual
+    kinds = config.layer_kinds
+    slides = usual if kinds is None else SLIDING in kinds or CHUNKED in kinds
     none = name in (stated or ()) and config.sliding_window is None
     alone = name in (sharing or ()) and not config.sizes.get("num_kv_shared_layers")
     if none or alone or not slides or not (usual or is_listed(name, listed, pair.setup)):
@@ -551,6 +571,25 @@ def window_rewinds(
     asked = "--context" if pair.setup.context else "the target's own context"
     words = f"sliding window {window:,} tokens, served {served:,} ({asked})"
     return fail(words) if served + margin > window else ok(words)
+
+
+def rope_factors_switch(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
+    """Fail when the served length passes the one at which the target's longrope changes factors.
+
+    types: these look up their factors anew in every pass.
+    """
+    config = pair.target.config
+    name = needed(whole_type(config), "the target's model_type was not read")
+    scaling = config.rope_scaling or {}
+    if not is_listed(name, types, pair.setup) or not _has_rope(config, *LONGROPE):
+        return ok(f"target model_type is {name}, with one set of rope factors")
+    unread = f"target model_type is {name}; its {ORIGINAL} or context was not read"
+    original = config.sizes.get(ORIGINAL) or scaling.get(ORIGINAL)
+    switch = needed(original if isinstance(original, int) else None, unread)
+    served = needed(pair.setup.context or config.context, unread)
+    asked = "--context" if pair.setup.context else "the target's own context"
+    words = f"other rope factors past {switch:,} tokens, served {served:,} ({asked})"
+    return fail(words) if served > switch else ok(words)
 
 
 def no_recurrent_layers(pair: JudgedPair) -> CheckOutcome:

@@ -46,6 +46,16 @@ def applies(value: T | None, otherwise: str) -> T:
     return value
 
 
+def longer_drafts(pair: JudgedPair, most: int) -> None:
+    """Settle a check that is certain for drafts of more tokens alone, where no more are asked for.
+
+    most: 0 where the length does not matter.
+    """
+    tokens = pair.setup.draft_tokens
+    if most and tokens is not None and tokens <= most:
+        raise Settled(unknown(f"drafts of {tokens}, certain from {most + 1} on"))
+
+
 def needed_of_both(
     pair: JudgedPair, fact: Callable[[ModelFacts], T | None], what: str
 ) -> tuple[T, T]:

@@ -9,6 +9,7 @@ from draftcheck.judge.checks.listed import is_listed
 from draftcheck.judge.checks.outcomes import (
     TEXTS_UNREAD,
     fail,
+    longer_drafts,
     needed,
     needed_of_both,
     not_applicable,
@@ -324,8 +325,12 @@ def unknown_or_end(pair: JudgedPair) -> CheckOutcome:
 # ---- methods that translate between two vocabularies ----
 
 
-def vocab_size_differs(pair: JudgedPair) -> CheckOutcome:
-    """Fail when the configured vocabulary sizes are the same: then nothing may be translated."""
+def vocab_size_differs(pair: JudgedPair, *, unsure_up_to: int = 0) -> CheckOutcome:
+    """Fail when the configured vocabulary sizes are the same: then nothing may be translated.
+
+    unsure_up_to: unknown where drafts of so few tokens are asked for.
+    """
+    longer_drafts(pair, unsure_up_to)
     ours, theirs = needed_of_both(pair, lambda facts: facts.config.vocab_size, "vocab_size")
     if ours == theirs:
         return fail(f"vocab_size {ours:,} on both sides")

@@ -72,8 +72,13 @@ def _plain(config: ConfigFacts, build: Build) -> None:
     """The converter reads the weights, however they are quantised."""
     quant, table = config.quantization or {}, build.conversion.quantised
     method = str(quant.get("quant_method") or ("mlx" if "bits" in quant else ""))
-    if method in table.never or build.before(method, table.since):
+    kind = f"{method}/{quant.get('quant_algo')}"
+    if method in table.never or any(build.before(name, table.since) for name in (method, kind)):
         build.fail("not-convertible", f"this build's converter does not read {method} weights")
+    listed = [(since, name) for since, names in table.surely.items() for name in names]
+    doubtful = any(name.startswith(f"{method}/") for _, name in listed)
+    if doubtful and not any(name == kind and build.has(since) for since, name in listed):
+        raise NotTold(f"whether this build's converter reads {kind[:80]} weights")
 
 
 def _known(name: str, words: str, build: Build) -> None:

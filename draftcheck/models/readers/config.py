@@ -1,4 +1,4 @@
-"""config.json and generation_config.json -> ConfigFacts."""
+"""config.json, generation_config.json and hf_quant_config.json -> ConfigFacts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from draftcheck.errors import ReadError
 from draftcheck.models.readers.jsonfile import first_integer, integer, read_object, text
 from draftcheck.models.readers.tokenizer.vocabulary import MAX_ID
 from draftcheck.models.sources.source import ModelSource
-from draftcheck.values.facts import NO_TOKEN, ConfigFacts
+from draftcheck.values.facts import (
+    INNER,
+    MLX_ALONE,
+    NO_TOKEN,
+    OLDER_KEY,
+    OWN_FILE,
+    QUANT_FILE,
+    ConfigFacts,
+)
 
 # Multimodal configs keep the language model in one of these.
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -41,7 +49,8 @@ RECURRENT = {
     "jamba", "bamba", "zamba", "zamba2", "granitemoehybrid", "falcon_h1", "nemotron_h",
     "nemotron_h_puzzle", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe",
     "qwen3_5_moe_text", "lfm2", "lfm2_moe", "kimi_linear", "minimax", "minimax_text_01",
-    "minimax_m1", "xlstm", "plamo2",
+    "minimax_m1", "xlstm", "plamo2", "bailing_hybrid", "kimi_k3", "jet_nemotron", "minicpm_sala",
+    "phi4flash", "zaya",
 }  # fmt: skip
 ATTENTION_ALONE = {"granitemoehybrid"}
 """Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro)."""
@@ -53,7 +62,7 @@ SIZES = (
     "num_attention_groups", "multi_query", "new_decoder_architecture", "head_dim", "v_head_dim",
     "hidden_size_per_head", "hidden_size", "n_embd", "d_model", "dim", "intermediate_size",
     "n_inner", "ffn_dim", "moe_intermediate_size", "num_experts_per_tok", "vocab_size",
-    "n_shared_experts", "first_k_dense_replace", "q_lora_rank",
+    "n_shared_experts", "moe_num_experts", "first_k_dense_replace", "q_lora_rank",
     "sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window",
     "window_size", "loop_window_size",
     "max_window_layers", "interleaved_sliding_window", "global_attn_every_n_layers",
@@ -77,8 +86,9 @@ LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
 KEPT_QUANT_KEYS = (
     "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
-    "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "moe_quant_algo",
-    "moe_quant_format", "weight_block_size", "activation_scheme",
+    "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "load_in_8bit",
+    "moe_quant_algo", "moe_quant_format", "weight_block_size", "activation_scheme",
+    MLX_ALONE, OLDER_KEY, INNER, OWN_FILE,
 )  # fmt: skip
 MOST_GROUPS = 100
 ACTIVATIONS = "input_activations"
@@ -96,6 +106,8 @@ def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, 
     if config is None:
         return ConfigFacts(generation_eos_ids=_ids(more, "eos_token_id")), {}
     facts = from_dict(config, more, f"{source.label}/config.json")
+    if facts.quantization is None:
+        facts = _by_own_file(facts, read_object(source, QUANT_FILE) or {})
     unread = not generation and "generation_config.json" in source.files()
     return replace(
         facts,
@@ -104,6 +116,18 @@ def read(source: ModelSource, *, generation: bool = True) -> tuple[ConfigFacts, 
         generation_cache_kind=None if unread else _cache_kind(more or {}),
         generation_version=text((more or {}).get("transformers_version")),
     ), config
+
+
+def _by_own_file(facts: ConfigFacts, file: Mapping[str, Any]) -> ConfigFacts:
+    """The same with the quantisation that ModelOpt's file names; a null is none."""
+    maker, said = file.get("producer"), file.get("quantization")
+    if not isinstance(maker, dict) or maker.get("name") != "modelopt" or not isinstance(said, dict):
+        return facts
+    if not text(said.get("quant_algo")):
+        return facts
+    quant = _quantization({**said, "quant_method": "modelopt", OWN_FILE: True})
+    origin = {**facts.origin, "quantization": QUANT_FILE}
+    return replace(facts, quantization=quant, origin=origin)
 
 
 def _cache_kind(part: Mapping[str, Any]) -> str | None:
@@ -142,7 +166,7 @@ def from_dict(
     depth = {name: block[name] for name in ("num_target_layers",) if name in block}
     both = ChainMap(dict(part), depth, dict(config))
     number = partial(first_integer, (part,))
-    heads = number("num_attention_heads", "n_head", "num_heads")
+    heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
     hidden = number("hidden_size", "n_embd", "d_model", "dim")
     places = (part, config)
     dtypes = [place.get(name) for place in places for name in ("dtype", "torch_dtype")]
@@ -160,6 +184,13 @@ def from_dict(
     short = (names for names in listed if isinstance(names, list) and len(names) <= LARGEST_LIST)
     kinds = next((tuple(map(str, names)) for names in short), None)
     quant = config.get("quantization_config") or part.get("quantization_config")
+    if isinstance(quant, dict) and not config.get("quantization_config"):
+        quant = {**quant, INNER: True}
+    older = config.get("compression_config") or part.get("compression_config")
+    if quant is None and isinstance(older, dict) and "quant_method" in older:
+        quant = {**older, OLDER_KEY: True}
+    if not quant and isinstance(mlx := config.get("quantization"), dict) and "bits" in mlx:
+        quant = {**mlx, MLX_ALONE: True}  # as older versions of mlx-lm wrote it
     # Qwen's Omni models keep their other parts beside the text part, one level down.
     thinker = nested if isinstance(nested := config.get("thinker_config"), dict) else {}
     recurrent = None

@@ -47,10 +47,13 @@ _BLOCKS = ("block_size", "dspark_block_size")
 _FLAGS = (
     "norm_before_fc",
     "norm_before_residual",
+    "norm_output",
     "sample_from_anchor",
     "fc_norm",
     "use_aux_hidden_state",
 )
+_STATES = ("input_hidden_dim", "emb_dim")
+"""Widths of the target's states for an MLP speculator: in Arctic Inference's form, in IBM's."""
 _MOST_LAYERS = 1024
 _BACKBONES = {"gemma4_assistant": 1536, "gemma4_unified_assistant": 3840}
 """Defaults of transformers' configs, which leave out what equals them."""
@@ -242,7 +245,7 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
     if target_hidden is None:
         target_hidden = _BACKBONES.get(config.outer_type or "")
     return {
-        "hidden": config.hidden if config.hidden is not None else _first(raw, "emb_dim"),
+        "hidden": config.hidden if config.hidden is not None else _first(raw, *_STATES),
         "target_hidden": target_hidden,
         "layers": config.layers,
         "aux_layers": ids,

@@ -135,3 +135,22 @@ def test_a_head_costs_its_tables(hub: Hub, draftcheck: Draftcheck) -> None:
     limit = 300_000 + heads(hub, "org/big", "org/head") + tables + tokenizer
     assert hub.bytes <= limit, hub.story()
     assert not [entry for entry in hub.log if entry.body > 1.05 * max(tokenizer, tables)]
+
+
+def test_a_file_of_the_quantisation_is_read_where_config_json_names_none(
+    hub: Hub, draftcheck: Draftcheck
+) -> None:
+    said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}
+    file = {"hf_quant_config.json": json.dumps(said)}
+    own = {"quantization_config": {"quant_method": "fp8"}}
+    hub.add_repo("org/there", {**models.small_checkpoint(), **file})
+    hub.add_repo("org/named", {**models.small_checkpoint(**own), **file})
+    hub.add_repo("org/plain", models.small_checkpoint())
+    methods = []
+    for name in ("org/there", "org/named", "org/plain"):
+        ran = draftcheck("inspect", name, "--format", "json")
+        assert_calm(ran)
+        methods.append(ran.json["facts"]["config"].get("quantization", {}).get("quant_method"))
+    assert methods == ["modelopt", "fp8", None]
+    asked = [entry.path for entry in hub.log if "hf_quant_config" in entry.path]
+    assert asked and all("/org/there/" in path for path in asked), hub.story()

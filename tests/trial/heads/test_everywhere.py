@@ -27,10 +27,16 @@ def answered(run: Run, *words: object, code: int = 0) -> Any:
     return json.loads(ran.out)
 
 
-def test_a_verdict_and_a_measurement(run: Run) -> None:
-    found = answered(run, "pair", TARGET, HEADS / "eagle3", "--engine", "sglang", "--trial", *BRIEF)
+def test_a_verdict_and_a_measurement(run: Run, tmp_path: Path) -> None:
+    head = tmp_path / "head"
+    shutil.copytree(HEADS / "eagle3", head)
+    config = json.loads((head / "config.json").read_text(encoding="utf-8"))
+    # SGLang counts one further than vLLM, and hands out no state behind the last layer.
+    config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [0, 1, 2]
+    (head / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    found = answered(run, "pair", TARGET, head, "--engine", "sglang", "--trial", *BRIEF)
     assert found["trial"]["head"]["engine"] == "sglang"
-    assert found["trial"]["head"]["layers"] == [2, 3, 4]  # as it counts the layers named 1, 2, 3
+    assert found["trial"]["head"]["layers"] == [1, 2, 3]
 
 
 def test_layers_of_its_own_after_a_verdict(run: Run, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def count_parameters(
     method = str(quantization.get("quant_method", "")).lower()
     if method not in KNOWN:
         return None
-    bits = _bits(quantization)
+    bits = stated_bits(quantization)
     total = 0
     for name, tensor in tensors.items():
         found = _one(name, tensor, bits)
@@ -219,7 +219,7 @@ def _one(name: str, tensor: Tensor, bits: int | None) -> int | None:
     return size
 
 
-def _bits(quantization: Mapping[str, Any]) -> int | None:
+def stated_bits(quantization: Mapping[str, Any]) -> int | None:
     """Bits of one weight, wherever the method writes them."""
     for name in ("bits", "w_bit"):
         if found := _small(quantization.get(name)):
