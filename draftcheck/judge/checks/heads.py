@@ -481,6 +481,7 @@ def head_ids_mapped(
     asked: bool = False,
     or_vocab: bool = False,
     output: bool = False,
+    embedding: bool = False,
 ) -> CheckOutcome:
     """Fail when the head has a vocabulary of its own and no table to the target's ids.
 
@@ -489,7 +490,9 @@ def head_ids_mapped(
     is fine; padded: and so is one that lacks nothing but rows without a token; kept: false where
     the engine makes nothing of a table; within: the engine compares two numbers of the head's own
     config; asked: it asks for the table whatever the numbers are; or_vocab: where the head states
-    none of its own, its vocab_size counts; output: such a head must have an lm_head too.
+    none of its own, its vocab_size counts; output: such a head must have an lm_head too (with a
+    larger vocabulary that is fine, it is not known what becomes of one without); embedding: a
+    head whose vocab_size is larger than the target's must have embed_tokens.
     """
     head = head_of(pair)
     built = head.form in (classes or ()) or _is_class(pair.drafter, classes or [])
@@ -500,7 +503,11 @@ def head_ids_mapped(
     own = _stated(head, stated, none, VOCABULARIES_UNREAD)
     whole = head.vocab if within else pair.target.config.vocab_size
     target = needed(whole, VOCABULARIES_UNREAD)
+    if embedding and (fault := _larger_unembedded(head, target)):
+        return fail(fault)
     words = f"draft_vocab_size {own:,}, {'vocab_size' if within else 'target'} {target:,}"
+    if output and smaller and own > target and head.lm_head is not True:
+        return unknown(f"{words}, and no lm_head of its own was found")
     if not asked and (own == target or (smaller and own > target)):
         return ok(words)
     if not kept:
@@ -515,6 +522,15 @@ def head_ids_mapped(
     if output and head.d2t and head.lm_head is False:
         return fail(f"{words}, and no lm_head")
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
+
+
+def _larger_unembedded(head: HeadFacts, target: int) -> str:
+    """Words for a head with more ids than the target has rows to look them up, and none itself."""
+    if head.vocab is None or head.vocab <= target:
+        return ""
+    words = f"the head's vocab_size {head.vocab:,}, target {target:,}"
+    found = needed(head.embed_tokens, f"{words}; the names of the head's tensors were not read")
+    return "" if found else f"{words}, and no embed_tokens"
 
 
 def head_output_present(pair: JudgedPair) -> CheckOutcome:
