@@ -196,13 +196,16 @@ def heads_divisible(pair: JudgedPair, *, side: str = "draft") -> CheckOutcome:
 
 
 def kv_heads_divisible(
-    pair: JudgedPair, *, side: str = "draft", target_ranks: bool = False
+    pair: JudgedPair, *, side: str = "draft", target_ranks: bool = False, grouped: bool = False
 ) -> CheckOutcome:
     """Fail when that side's KV heads can neither be split over its ranks nor repeated evenly.
 
-    target_ranks: a draft is built on all of the target's ranks, whatever its own size says.
+    target_ranks: a draft is built on all of the target's ranks, whatever its own size says;
+    grouped: or, where it has another size, on a group of them: not known.
     """
     ranks, config = _ranks(pair, "target" if target_ranks else side)
+    apart = grouped and pair.setup.draft_tensor_parallel not in (None, ranks)
+    uneven = unknown if apart else fail
     if target_ranks:
         config = pair.drafter.config
     if config.sizes.get("kv_lora_rank"):
@@ -211,10 +214,11 @@ def kv_heads_divisible(
     heads = needed(config.kv_heads or config.heads, unread)
     if (config.heads or heads) % ranks:
         if target_ranks and pair.setup.draft_tensor_parallel:
-            return fail(f"{side} has {config.heads} attention heads, tensor parallel size {ranks}")
+            words = f"{side} has {config.heads} attention heads, tensor parallel size {ranks}"
+            return uneven(words)
         return not_applicable("another rule speaks of the attention heads")
     words = f"{side} has {heads} KV heads, tensor parallel size {ranks}"
-    return ok(words) if heads % ranks == 0 or ranks % heads == 0 else fail(words)
+    return ok(words) if heads % ranks == 0 or ranks % heads == 0 else uneven(words)
 
 
 def _ranks(pair: JudgedPair, side: str) -> tuple[int, ConfigFacts]:
