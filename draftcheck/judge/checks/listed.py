@@ -689,11 +689,16 @@ def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
 
 
 def target_quantized_so(
-    pair: JudgedPair, *, architectures: list[str], says: dict[str, str], below: int | None = None
+    pair: JudgedPair,
+    *,
+    architectures: list[str],
+    says: dict[str, str],
+    below: int | None = None,
+    floor: int = 0,
 ) -> CheckOutcome:
     """Fail when a target of these classes has these words in its quantization_config.
 
-    below: only on a GPU of lower compute capability.
+    below: only on a GPU of lower compute capability; floor: on none that is lower than this.
     """
     needed(pair.target.config.model_type, "the target's config was not read")
     quant = pair.target.config.quantization or {}
@@ -703,10 +708,11 @@ def target_quantized_so(
     if name not in architectures:
         return not_applicable(f"target architecture is {name}")
     words = f"target architecture is {name}, {', '.join(f'{k} {quant[k]}' for k in says)}"
-    if below is None:
+    if below is None and (pair.setup.capability is None or not floor):
         return fail(words)
     major, minor = applies(pair.setup.capability, "no GPU named, or one without a capability")
-    return fail(words) if 10 * major + minor < below else ok(words)
+    given = 10 * major + minor
+    return fail(words) if given >= floor and (below is None or given < below) else ok(words)
 
 
 def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:
