@@ -506,9 +506,9 @@ def cache_asked_for(
     names no version: it may be missing, and then their class asks.
     """
     config = pair.model(side).config
-    if alone and config.model_type in types and config.generation_version is None:
-        if config.generation_cache_kind == "unset":
-            return unknown(f"whether the {side} has a generation_config.json was not read")
+    unnamed = config.generation_cache_kind == "unset" and config.generation_version is None
+    if alone and unnamed and config.model_type in (None, *types):
+        return unknown(f"whether the {side} has a generation_config.json was not read")
     said = [] if alone else [config.cache_kind]
     if generation and _counts(config.generation_version, written_since):
         said.insert(0, config.generation_cache_kind)
