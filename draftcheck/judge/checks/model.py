@@ -506,9 +506,13 @@ def cache_asked_for(
     generation: generation_config.json is asked before config.json; alone: config.json is not asked;
     written_since: only a generation_config.json that
     names this version of transformers, a newer one, or none; types: these are known to state the
-    key, so for them a file that was not read leaves it open.
+    key, so for them a file that was not read leaves it open, and so does, with alone, one that
+    names no version: it may be missing, and then their class asks.
     """
     config = pair.model(side).config
+    unnamed = config.generation_cache_kind == "unset" and config.generation_version is None
+    if alone and unnamed and config.model_type in (None, *types):
+        return unknown(f"whether the {side} has a generation_config.json was not read")
     said = [] if alone else [config.cache_kind]
     if generation and _counts(config.generation_version, written_since):
         said.insert(0, config.generation_cache_kind)
