@@ -109,7 +109,7 @@ class ConfigFacts:
     """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
     pad_token_id: int | None = None
     ids_inside: tuple[str, ...] | None = None
-    """Of a config with a text part: which of these ids stand in it. pipeline() reads those alone."""
+    """Of a config with a text part: which of these ids stand in it; pipeline() reads no others."""
     generation_eos_ids: tuple[int, ...] | None = None
     use_cache: bool | None = None
     """What generate() starts from: generation_config.json, or config.json where there is none."""

@@ -122,11 +122,13 @@ def config_ids_equal(
     same_vocab_size: bool = False,
     no_pad: dict[str, str] | None = None,
     in_part: str = "",
+    no_default: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when bos, eos or pad ids in the two config.json files differ.
 
-    no_pad: types whose config class takes a missing pad id for none; in_part: in these versions only the
-    ids in the text part of a config count, where there is one.
+    no_pad: types whose config class takes a missing pad id for none; in_part: in these versions
+    only the ids in the text part of a config count, where there is one; no_default: types whose
+    config class has nothing for an id that is not stated.
     """
     sizes = pair.target.config.vocab_size, pair.drafter.config.vocab_size
     if same_vocab_size and None not in sizes and sizes[0] != sizes[1]:
@@ -146,6 +148,7 @@ def config_ids_equal(
         ),
     }
     same_type = target.model_type is not None and target.model_type == draft.model_type
+    same_type = same_type and not is_listed(target.model_type, no_default or {}, pair.setup)
     unread = []
     for name, (ours, theirs) in pairs.items():
         if ours is None and theirs is None and same_type:
