@@ -108,6 +108,8 @@ class ConfigFacts:
     eos_is_list: bool | None = None
     """Whether config.json gives eos as a list: pipeline() tells [1] from 1."""
     pad_token_id: int | None = None
+    ids_inside: tuple[str, ...] | None = None
+    """Of a config with a text part: which of these ids stand in it; pipeline() reads no others."""
     generation_eos_ids: tuple[int, ...] | None = None
     use_cache: bool | None = None
     """What generate() starts from: generation_config.json, or config.json where there is none."""

@@ -572,6 +572,7 @@ def quantization_taken(
     not_by: dict[str, str] | None = None,
     unsure: dict[str, str] | None = None,
     stored: bool = False,
+    forgotten: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when a side's quant_method is not among those that this version takes.
 
@@ -583,7 +584,8 @@ def quantization_taken(
     weight_block_size is stated, METHOD/below-89: on a GPU below compute capability 8.9,
     METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, inner: in the
     text part of config.json, by any method); stored: unknown too where
-    weights are stored quantised and config.json does not say so.
+    weights are stored quantised and config.json does not say so; forgotten: whole models of these
+    types may be loaded as their text part, without the quantisation that stands beside it.
     """
     setup = pair.setup
     for side, facts in pair.both:
@@ -602,6 +604,9 @@ def quantization_taken(
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
         if kind := _unsure(method, quant or {}, unsure or {}, setup):
             return unknown(f"{side} is quantised as {kind}: this version may not load it")
+        kind = facts.config.outer_type if facts.config.vocab_size_outside is not None else None
+        if is_listed(kind, forgotten or {}, setup):
+            return unknown(f"{side} model_type is {kind}: its text part alone may be not quantised")
         scheme = f"{method}/{str((quant or {}).get('activation_scheme')).lower()}"
         if scheme in known and not is_listed(scheme, known, setup):
             return unknown(f"{side} is quantised as {scheme} (taken: {known[scheme]})")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 from draftcheck.judge import tokenizers_agree
-from draftcheck.judge.checks.listed import is_listed
+from draftcheck.judge.checks.listed import in_window, is_listed
 from draftcheck.judge.checks.outcomes import (
     TEXTS_UNREAD,
     fail,
@@ -116,16 +117,28 @@ def same_behaviour(pair: JudgedPair) -> CheckOutcome:
 
 
 def config_ids_equal(
-    pair: JudgedPair, *, same_vocab_size: bool = False, no_pad: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    same_vocab_size: bool = False,
+    no_pad: dict[str, str] | None = None,
+    in_part: str = "",
+    no_default: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when bos, eos or pad ids in the two config.json files differ.
 
-    no_pad: types whose config class takes a missing pad id for none.
+    no_pad: types whose config class takes a missing pad id for none; in_part: in these versions
+    only the ids in the text part of a config count, where there is one; no_default: types whose
+    config class has nothing for an id that is not stated.
     """
     sizes = pair.target.config.vocab_size, pair.drafter.config.vocab_size
     if same_vocab_size and None not in sizes and sizes[0] != sizes[1]:
         return not_applicable("vocab_size differs: another path is taken")
     target, draft = pair.target.config, pair.drafter.config
+    if in_part and in_window(in_part, pair.setup):
+        for side, config in (("target", target), ("draft", draft)):
+            if config.vocab_size_outside is not None and not config.ids_inside:
+                return unknown(f"no ids were read in the text part of the {side}'s config")
+        target, draft = _inside(target), _inside(draft)
     pairs = {
         "bos_token_id": (target.bos_token_id, draft.bos_token_id),
         "eos_token_id": (_eos(target), _eos(draft)),
@@ -135,6 +148,7 @@ def config_ids_equal(
         ),
     }
     same_type = target.model_type is not None and target.model_type == draft.model_type
+    same_type = same_type and not is_listed(target.model_type, no_default or {}, pair.setup)
     unread = []
     for name, (ours, theirs) in pairs.items():
         if ours is None and theirs is None and same_type:
@@ -168,6 +182,19 @@ def pad_id_there(
     if found:
         return fail(found[0])
     return unread_config(pair.sides, "model_type") or ok("pad_token_id has a value")
+
+
+def _inside(config: ConfigFacts) -> ConfigFacts:
+    """Without the ids that stand beside the text part."""
+    if config.vocab_size_outside is None:
+        return config
+    inside = config.ids_inside or ()
+    return replace(
+        config,
+        bos_token_id=config.bos_token_id if "bos_token_id" in inside else None,
+        eos_token_ids=config.eos_token_ids if "eos_token_id" in inside else None,
+        pad_token_id=config.pad_token_id if "pad_token_id" in inside else None,
+    )
 
 
 def _eos(config: ConfigFacts) -> object:

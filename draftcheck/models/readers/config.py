@@ -84,6 +84,7 @@ SIZES = (
 MTP_NUMBERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers")
 LARGEST_LIST = 10_000
 TIED = "tie_word_embeddings"
+SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 KEPT_QUANT_KEYS = (
     "quant_method", "bits", "group_size", "sym", "desc_act", "checkpoint_format", "quant_algo",
     "fmt", "format", "version", "zero_point", "load_in_4bit", "_load_in_4bit", "load_in_8bit",
@@ -233,6 +234,9 @@ def from_dict(
         eos_token_ids=_ids(part, "eos_token_id") or _ids(config, "eos_token_id"),
         eos_is_list=isinstance(both["eos_token_id"], list) if "eos_token_id" in both else None,
         pad_token_id=_id(both, "pad_token_id"),
+        ids_inside=None
+        if part is config
+        else tuple(name for name in SPECIAL_IDS if part.get(name) is not None),
         generation_eos_ids=_ids(generation, "eos_token_id"),
         # xdrope_section is HunYuan-VL's name for it; only newer engines take the two for one.
         mrope="mrope_section" in rope_keys or (None if "xdrope_section" in rope_keys else False),
