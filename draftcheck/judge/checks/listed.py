@@ -604,9 +604,11 @@ def quantization_taken(
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
         if kind := _unsure(method, quant or {}, unsure or {}, setup):
             return unknown(f"{side} is quantised as {kind}: this version may not load it")
-        kind = facts.config.outer_type if facts.config.vocab_size_outside is not None else None
-        if is_listed(kind, forgotten or {}, setup):
-            return unknown(f"{side} model_type is {kind}: its text part alone may be not quantised")
+        lost = [name for name in forgotten or {} if is_listed(name, forgotten or {}, setup)]
+        if lost and facts.config.vocab_size_outside is not None:
+            outer = needed(facts.config.outer_type, f"the {side}'s model_type was not read")
+            if outer in lost:
+                return unknown(f"{side} model_type is {outer}: it may be loaded as not quantised")
         scheme = f"{method}/{str((quant or {}).get('activation_scheme')).lower()}"
         if scheme in known and not is_listed(scheme, known, setup):
             return unknown(f"{side} is quantised as {scheme} (taken: {known[scheme]})")
