@@ -96,6 +96,7 @@ def draft_context(
     longrope_original: bool = False,
     unless_rope: list[str] | None = None,
     unread_below: int = 0,
+    sharded: bool | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -108,9 +109,13 @@ def draft_context(
     types whose scaling these versions keep by the kind of layer: it does not count there;
     longrope_original: a model with longrope gets its original length unless more is asked for;
     unless_rope: kinds of scaling, none at all among them, with which the draft's window does not
-    count; unread_below: on older GPUs it is not known.
+    count; unread_below: on older GPUs it is not known; sharded: only of drafts on several GPUs, or
+    only of others.
     """
     ran_by(pair, backends)
+    ranks = pair.setup.draft_tensor_parallel or pair.setup.tensor_parallel or 1
+    if sharded is not None and sharded != (ranks > 1):
+        return not_applicable(f"the draft is on {ranks} GPUs")
     scaled = pair.drafter.config.rope_scaling or {}
     if unless_rope and not any(map(scaled.get, ("rope_type", "type"))):
         return not_applicable("the draft's positions are not scaled")
