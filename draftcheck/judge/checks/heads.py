@@ -63,6 +63,8 @@ LEAST_PADDED = 0.9
 """A smaller part of a vocabulary lacks more than padding."""
 USUAL_LAYERS = 3
 """Auxiliary layers where a head lists none: every engine takes three."""
+OWN_LAYER = re.compile(r"(?:model\.)?(?:midlayer|layers\.(\d{1,4}))\.")
+"""How tensors of an EAGLE or EAGLE-3 head's own layers begin; midlayer is the only one."""
 
 
 def head_of(pair: JudgedPair) -> HeadFacts:
@@ -393,6 +395,22 @@ def head_layer_count(
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
     words = f"the head has {layers} layers"
     return fail(words) if layers > at_most else ok(words)
+
+
+def head_layers_held(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
+    """Fail when the head's config counts more layers than its weights hold.
+
+    classes: only heads of these classes.
+    """
+    _only_of(pair, classes)
+    layers = needed(head_of(pair).layers, "the head's number of layers was not read")
+    if layers <= 1:
+        return ok(f"the head counts {layers} layer{'' if layers == 1 else 's'}")
+    names = needed(pair.drafter.weights.tensors, "the names of the head's tensors were not read")
+    numbers = (OWN_LAYER.match(name) for name in names)
+    held = {int(found[1] or 0) for found in numbers if found}
+    words = f"the head's config counts {layers} layers, its weights hold {len(held)}"
+    return fail(words) if held and len(held) < layers else ok(words)
 
 
 def head_fc(
