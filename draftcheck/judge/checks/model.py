@@ -114,8 +114,10 @@ def draft_context(
     """
     ran_by(pair, backends)
     ranks = pair.setup.draft_tensor_parallel or pair.setup.tensor_parallel or 1
-    if sharded is not None and sharded != (ranks > 1):
-        return ok(f"the draft is on {ranks} GPU{'' if ranks == 1 else 's'}")
+    if sharded and ranks == 1:
+        return ok("the draft is on one GPU")
+    if sharded is False and ranks > 1:
+        return not_applicable("another rule speaks of drafts on several GPUs")
     scaled = pair.drafter.config.rope_scaling or {}
     if unless_rope and not any(map(scaled.get, ("rope_type", "type"))):
         return not_applicable("the draft's positions are not scaled")
