@@ -1477,7 +1477,7 @@ def has_mtp_class(
 ) -> CheckOutcome:
     """Fail when this version has no MTP class for such a model; others have no such layers.
 
-    perhaps: types whose layers may run without a class of their own.
+    perhaps: types and classes whose layers may run without being in the table.
     """
     facts, side = pair.drafter, pair.drafter_side
     config, head = facts.config, facts.head
@@ -1497,7 +1497,9 @@ def has_mtp_class(
         return fail(f"{words}: from {since}{f', before {until[0]}' if until else ''}")
     if facts.role not in (None, "mtp") and not (head and (head.mtp_promised or head.mtp_present)):
         return not_applicable(f"the {side} has no MTP layers")
-    return unknown(words) if is_listed(name, perhaps or {}, pair.setup) else fail(words)
+    names = (name, *(config.architectures or ())[:1])
+    listed_open = any(is_listed(each, perhaps or {}, pair.setup) for each in names)
+    return unknown(words) if listed_open else fail(words)
 
 
 def _mtp_window(facts: ModelFacts, setup: EngineSetup, table: str) -> str | None:

@@ -457,6 +457,20 @@ def target_not_read(
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 
+def vocab_size_within(pair: JudgedPair, *, refused: dict[str, str]) -> CheckOutcome:
+    """Fail for these targets, whose config has no vocab_size at its top level.
+
+    Unknown for others with a text part, or with more than text: a class may answer for its part.
+    """
+    config = pair.target.config
+    name = needed(_architecture(config), "the target's architecture was not read")
+    words = f"target architecture is {name}"
+    if is_listed(name, refused, pair.setup) and not config.vocab_size_outside:
+        return fail(words)
+    nested = config.vocab_size_outside is not None
+    return unknown(words) if config.multimodal or nested else ok(words)
+
+
 def family_came_later(
     pair: JudgedPair,
     *,
