@@ -248,12 +248,17 @@ def outcome(run: Run) -> str:
         drafted = generate(run.target, **said)
     except Exception as error:  # whatever it is, it is the outcome
         return f"{type(error).__name__}: {error}"
-    if torch.equal(drafted, generate(run.target)):
+    if same_text(drafted, generate(run.target)):
         return "same text"
     with contextlib.suppress(Exception):  # rounding changes a text too, but not all run in float64
-        if torch.equal(generate(run.target, True, **said), generate(run.target, True)):
+        if same_text(generate(run.target, True, **said), generate(run.target, True)):
             return "same text"
     return "other text"
+
+
+def same_text(drafted: Any, alone: Any) -> bool:
+    """Some releases give a few tokens more than asked for when they look up the prompt."""
+    return torch.equal(drafted[:, : alone.shape[1]], alone)
 
 
 def difference(run: Run, did: str) -> str | None:

@@ -555,6 +555,7 @@ def window_rewinds(
     sharing: list[str] | None = None,
     side: str = "target",
     sizes_differ: bool = False,
+    unsure_up_to: int = 0,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
@@ -562,7 +563,8 @@ def window_rewinds(
     slide unless their config lists other layers; listed: only where it does; stated: of the
     types, those that slide only where their config states a window (Mistral); sharing: those
     that do only where layers share a cache; windows: types whose config.json has another word
-    for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do.
+    for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do;
+    unsure_up_to: unknown where drafts of so few tokens are asked for.
     """
     sizes = {facts.config.vocab_size for _, facts in pair.both}
     if sizes_differ and len(sizes) == 1 and None not in sizes:
@@ -585,7 +587,10 @@ def window_rewinds(
         margin = pair.setup.draft_tokens + 1
     asked = "--context" if pair.setup.context else "the target's own context"
     words = f"sliding window {window:,} tokens, served {served:,} ({asked})"
-    return fail(words) if served + margin > window else ok(words)
+    if served + margin <= window:
+        return ok(words)
+    longer_drafts(pair, unsure_up_to)
+    return fail(words)
 
 
 def rope_factors_switch(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
