@@ -397,10 +397,12 @@ def head_layer_count(
     return fail(words) if layers > at_most else ok(words)
 
 
-def head_layers_held(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
+def head_layers_held(
+    pair: JudgedPair, *, classes: list[str], unread_below: int = 0
+) -> CheckOutcome:
     """Fail when the head's config counts more layers than its weights hold.
 
-    classes: only heads of these classes.
+    classes: only heads of these classes; unread_below: on older GPUs it is not known.
     """
     _only_of(pair, classes)
     layers = needed(head_of(pair).layers, "the head's number of layers was not read")
@@ -410,7 +412,9 @@ def head_layers_held(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
     numbers = (OWN_LAYER.match(name) for name in names)
     held = {int(found[1] or 0) for found in numbers if found}
     words = f"the head's config counts {layers} layers, its weights hold {len(held)}"
-    return fail(words) if held and len(held) < layers else ok(words)
+    if not held or len(held) >= layers:
+        return ok(words)
+    return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
 def head_fc(

@@ -436,12 +436,14 @@ def target_not_read(
     refused: dict[str, str] | None = None,
     drafts: bool = False,
     parts: dict[str, str] | None = None,
+    by_class: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Unknown for these targets: what the engine makes of them hangs on what is not read here.
 
     on_blackwell: architectures that count where a GPU of capability 10 is named; refused:
     architectures of which it is known that they fail; drafts: a whole model as the draft counts
-    too; parts: architectures that take text parts of these types only.
+    too; parts: architectures that take text parts of these types only; by_class: architectures
+    whose config is read by their class, with a model_type or without.
     """
     config = pair.target.config
     if is_listed(name := _architecture(config), refused or {}, pair.setup):
@@ -450,10 +452,14 @@ def target_not_read(
         return unknown(f"target architecture is {name} around {config.model_type}")
     if pair.setup.capability is not None and pair.setup.capability[0] == 10:
         architectures = {**architectures, **(on_blackwell or {})}
-    seen = type_listed(pair, side="target", types=types or {}, architectures=architectures)
+    typed = types or {}
+    by_name = config.model_type is None and is_listed(name, by_class or {}, pair.setup)
+    seen = type_listed(
+        pair, side="target", types={} if by_name else typed, architectures=architectures
+    )
     other = drafts and pair.drafter is not pair.target and pair.drafter.role == "full"
     if other and seen.outcome is Outcome.OK:
-        seen = type_listed(pair, side="draft", types=types or {}, architectures=architectures)
+        seen = type_listed(pair, side="draft", types=typed, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
 
 

@@ -246,14 +246,15 @@ def not_multimodal(pair: JudgedPair, *, side: str) -> CheckOutcome:
 
 
 def one_kind_of_cache(
-    pair: JudgedPair, *, mixed: list[str], latent: str, recurrent: str
+    pair: JudgedPair, *, mixed: list[str], latent: str, recurrent: str, chunked: list[str]
 ) -> CheckOutcome:
     """Fail when the draft mixes kinds of layers (sliding and full, recurrent and attention).
 
     mixed: model types that do so without listing their layers; latent: versions in which such a
     draft may share one cache beside a target with latent attention; recurrent: in others a draft
-    with a recurrent state does not get that far. A target that mixes kinds may split any draft:
-    that depends on counts, sizes and the backend.
+    with a recurrent state does not get that far; chunked: beside targets of these types, whose
+    attention goes by chunks, sliding and full layers may be one kind. A target that mixes kinds may
+    split any draft: that depends on counts, sizes and the backend.
     """
     draft, target = pair.drafter.config, pair.target.config
     needed(draft.model_type, "the draft's layers were not read")
@@ -263,6 +264,8 @@ def one_kind_of_cache(
         words = f"the draft mixes layers: {kinds}"
         if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
             return unknown(f"{words}; beside latent attention they may share one cache")
+        if target.model_type in chunked and not draft.recurrent:
+            return unknown(f"{words}; beside attention in chunks the engine treats them as one")
         return fail(words)
     if target.layer_kinds is None:
         needed(target.model_type, "the target's layers were not read")

@@ -32,9 +32,10 @@ OTHER_PARTS = (
     "visual_tokenizer_config",  # Ovis
     "projector_config",  # Granite Speech
     "audio_encoder_config",  # MiDashengLM
+    "acoustic_tokenizer_encoder_config",  # VibeVoice-ASR
 )  # fmt: skip
-SEEING = {"molmo", "minicpmv"}
-"""Types with images, some of whose configs have no such part (Molmo, MiniCPM-V 2)."""
+SEEING = {"molmo", "minicpmv", "fuyu"}
+"""Types with images, some of whose configs have no such part (Molmo, MiniCPM-V 2, Fuyu)."""
 CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
@@ -225,7 +226,7 @@ def from_dict(
         tied=next((place[TIED] for place in places if isinstance(place.get(TIED), bool)), None),
         dtype=next(filter(None, map(text, dtypes)), None),
         quantization=_quantization(quant) if isinstance(quant, dict) else None,
-        multimodal=model_type in SEEING
+        multimodal=not SEEING.isdisjoint((model_type, text(config.get("model_type"))))
         or any(
             isinstance(place.get(name), dict) for place in (config, thinker) for name in OTHER_PARTS
         ),
