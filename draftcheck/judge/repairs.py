@@ -82,9 +82,22 @@ def _advised(
         own = row in engine.repairs
         if own and not versions.covers(engine.order, entry.version, row.since, row.until):
             continue
+        if row.resizes and not _runs_resized(comparison, entry, circumstances):
+            continue
         if row.check is None or see(row.check, pair, row.params).outcome is Outcome.OK:
             text = commands.render(row.text, comparison, circumstances) if row.text else ""
             yield Repair(row.id, row.title, text, row.source)
+
+
+def _runs_resized(
+    comparison: Comparison, entry: EngineVerdict, circumstances: Circumstances
+) -> bool:
+    """No rule refuses the pair once the draft has as many rows as the target."""
+    draft, rows = comparison.drafter, comparison.target.config.vocab_size
+    resized = replace(draft, config=replace(draft.config, vocab_size=rows))
+    question = Question(entry.engine, entry.version, entry.method, circumstances)
+    (found,) = judge_methods(replace(comparison, draft=resized), question)
+    return found.verdict is not Verdict.INCOMPATIBLE
 
 
 def _other_version(

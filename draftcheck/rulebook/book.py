@@ -162,6 +162,8 @@ class RepairRow(RuleRow, frozen=True):
     methods: Names = ()
     since: str | None = None
     until: str | None = None
+    resizes: bool = False
+    """The draft gets as many rows as the target has: no way out where other rules then speak."""
 
 
 class EngineIdentity(RuleRow, frozen=True):

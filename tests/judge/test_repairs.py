@@ -83,3 +83,19 @@ def test_ollama_folders_are_sent_where_they_are_converted(run: Run) -> None:
     assert "llama-server -m" not in text
     setup = run(*text.split()[1:], "--format", "json").engine("llama.cpp")["setup"]
     assert "convert_hf_to_gguf.py" in setup
+
+
+@pytest.mark.parametrize(("target_type", "offered"), [("qwen2", True), ("qwen2_5_vl", False)])
+def test_a_resized_draft_is_a_way_out_only_where_it_then_runs(
+    run: Run, tmp_path: Path, target_type: str, offered: bool
+) -> None:
+    """Qwen2.5-VL counts positions for images, and no draft of text takes them."""
+    target = make.folder(tmp_path / "big", layers=8, config={
+        "model_type": target_type, "architectures": ["Big"], "vocab_size": 1024,
+    })  # fmt: skip
+    draft = make.folder(tmp_path / "small")
+    ran = run("pair", target, draft, "--engine", "transformers@5.23.0", "--method", "generate",
+              "--format", "json")  # fmt: skip
+    entry = ran.engine("transformers")
+    assert entry["decided_by"] == "TRF001"
+    assert ("resize-draft" in {repair["id"] for repair in entry["repairs"]}) is offered
