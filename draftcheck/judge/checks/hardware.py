@@ -11,6 +11,7 @@ from typing import Any
 
 from draftcheck import versions
 from draftcheck.judge.checks.listed import (
+    first_class,
     in_window,
     is_listed,
     marlin_runs,
@@ -249,7 +250,7 @@ def quantization_not_read(
     quantisation in the text part of config.json.
     """
     given = capability(pair.setup)
-    name = (pair.target.config.architectures or (None,))[0]
+    name = first_class(pair.target.config)
     named = (
         is_listed(name, named_on_blackwell or {}, pair.setup) and (given or 0) // 10 == BLACKWELL
     )
@@ -273,7 +274,7 @@ def quantization_not_read(
                 words += ", with experts"
                 if way.startswith(but):
                     return unknown(f"{words} of {facts.config.model_type}: {UNREAD}")
-            own, read = (facts.config.architectures or (None,))[0], (by_class or {}).get(way)
+            own, read = first_class(facts.config), (by_class or {}).get(way)
             if read is not None and own not in read.split():
                 return unknown(f"{words}, class {own}: {UNREAD}")
             apart = way.endswith("/marlin") or (way == "fp8" and experts)
@@ -441,7 +442,7 @@ def loaded_alike(
     words = f"target loaded in {loaded['target']}, head in {loaded['draft']}"
     if loaded["target"] == loaded["draft"]:
         return ok(words)
-    own = (pair.target.config.architectures or (None,))[0]
+    own = first_class(pair.target.config)
     sure = stated and own is not None and not is_listed(own, forced, pair.setup)
     return fail(words) if sure else unknown(words)
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from draftcheck.judge.checks.hardware import asked, capability, without_cuda
 from draftcheck.judge.checks.listed import (
     among_classes,
+    first_class,
     in_window,
     is_listed,
     quant_method,
@@ -92,6 +93,7 @@ def head_kind_in(
     unread_form: str = "",
     unread_classes: list[str] | None = None,
     unread_below: int = 0,
+    unread_targets: dict[str, str] | None = None,
     classes: dict[str, str] | None = None,
     unless_classes: dict[str, str] | None = None,
 ) -> CheckOutcome:
@@ -99,9 +101,9 @@ def head_kind_in(
 
     inside: a whole model that holds such layers is fine too: mtp, or the stages of dspark; fails:
     only these do, of others it is not known what happens, nor of heads in the form unread_form and
-    of unread_classes, nor on GPUs below unread_below; or_types: whole models of these types hold
-    such a head; classes, unless_classes: only drafts of these classes in these versions, or only
-    the others.
+    of unread_classes, nor on GPUs below unread_below, nor for targets of unread_targets; or_types:
+    whole models of these types hold such a head; classes, unless_classes: only drafts of these
+    classes in these versions, or only the others.
     """
     applies(pair.draft, "the target drafts for itself")
     among_classes(pair, classes, unless_classes)
@@ -124,6 +126,8 @@ def head_kind_in(
         return unknown(f"{words}, of a form or class that was not read with this method")
     if fails is not None and role not in fails:
         return unknown(words)
+    if is_listed(name := first_class(pair.target.config), unread_targets or {}, pair.setup):
+        return unknown(f"{words}; for a target of {name} other code is taken")
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
@@ -289,7 +293,7 @@ def head_layers_in_range(
     depth = pair.target.config.layers
     if isinstance(made_for, int) and made_for > 0 and depth is not None and made_for != depth:
         return fail(f"the head was made for {made_for} layers, the target has {depth}")
-    name = (pair.drafter.config.architectures or (None,))[0]
+    name = first_class(pair.drafter.config)
     shift = int(is_listed(name, next_layer or {}, pair.setup))
     unread = "layers of the target or of the head were not read"
     none = not_applicable("the head names no layers")
@@ -302,7 +306,7 @@ def head_layers_in_range(
     words = f"the head reads layer {highest} (from 0), the target has {layers} layers"
     if within is not None and (why := _beyond_stated(pair, highest, within, unchecked, or_own)):
         return fail(f"{words}; {why}")
-    kind = (target.config.architectures or (None,))[0]
+    kind = first_class(target.config)
     open_last = 0 if is_listed(kind, last_of or {}, pair.setup) else last_depends
     if 0 <= highest - (layers + beyond - open_last) < open_last:
         return unknown(f"{words}; whether it hands out those states was not found out")
@@ -347,7 +351,7 @@ def head_architecture_known(
     head = head_of(pair)
     if head.form == "speculators":
         return not_applicable("the speculators format names no class")
-    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    name = needed(first_class(pair.drafter.config), "architecture was not read")
     words = f"the draft's architecture is {name}"
     if table is not None and (why := _other_class(pair.drafter.config, pair.setup, table)):
         return fail(f"the draft's {why}: it gets the class of MTP layers")
@@ -379,7 +383,7 @@ def _only_of(pair: JudgedPair, classes: list[str] | None) -> None:
     """Settle a check that holds for heads of these classes only."""
     if classes is None:
         return
-    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    name = needed(first_class(pair.drafter.config), "architecture was not read")
     if name not in classes:
         raise Settled(not_applicable(f"the draft's architecture is {name}"))
 
@@ -589,7 +593,7 @@ def head_embeds_over_stages(
     if found or tied:
         return ok("embed_tokens is there" if found else "the target ties its embeddings")
     words = f"pipeline parallel size {size}, and the head has no embed_tokens"
-    name = needed((pair.target.config.architectures or (None,))[0], "architecture was not read")
+    name = needed(first_class(pair.target.config), "architecture was not read")
     if is_listed(name, kept or {}, pair.setup):
         return ok(f"{name} has its embedding on the last stage too")
     plain = tied is False and pair.target.config.multimodal is False
@@ -723,7 +727,7 @@ def head_layers_added(
     head, none = head_of(pair), not_applicable("no layers named")
     if not (layers := _stated(head, head.aux_layers, none, "layers were not read")):
         return none
-    own = needed((pair.target.config.architectures or (None,))[0], "the target's class")
+    own = needed(first_class(pair.target.config), "the target's class")
     if head.aux_place != place or not is_listed(own, classes, pair.setup):
         return ok(f"layers stand in {head.aux_place}, target architecture is {own}")
     count = needed(pair.target.config.layers, "layers of the target were not read")
@@ -817,7 +821,7 @@ def head_fc_norms(
         return ok(f"not in the {form} format")
     if not head.fc_norm:
         return ok("no norms before fc")
-    name = needed((pair.drafter.config.architectures or (None,))[0], "architecture was not read")
+    name = needed(first_class(pair.drafter.config), "architecture was not read")
     words = f"the head has a norm for each state, its architecture is {name}"
     return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
@@ -1234,7 +1238,7 @@ def mtp_layers_present(
     among_classes(pair, classes, unless_classes)
     head, facts, setup = pair.drafter.head, pair.drafter, pair.setup
     unstated = False
-    if is_listed((facts.config.architectures or (None,))[0], beside_always or {}, setup):
+    if is_listed(first_class(facts.config), beside_always or {}, setup):
         beside = "always"
     if _is_class(facts, stages or []):
         return _dspark_stages_present(facts, beside)

@@ -70,7 +70,7 @@ def quant_method(facts: ModelFacts, *, by_flags: bool = False) -> str:
     return str(quant.get("quant_method") or "")
 
 
-def _architecture(config: ConfigFacts) -> str | None:
+def first_class(config: ConfigFacts) -> str | None:
     return (config.architectures or (None,))[0]
 
 
@@ -78,7 +78,7 @@ def among_classes(
     pair: JudgedPair, classes: dict[str, str] | None, unless_classes: dict[str, str] | None
 ) -> None:
     """Settle a check that holds for drafts of these classes only, or only for the others."""
-    name = _architecture(pair.drafter.config)
+    name = first_class(pair.drafter.config)
     wanted = classes is None or is_listed(name, classes, pair.setup)
     if not wanted or is_listed(name, unless_classes or {}, pair.setup):
         raise Settled(not_applicable(f"another rule speaks of drafts of class {name}"))
@@ -105,7 +105,7 @@ def _among(side: str, fact: str, name: str | None, known: list[str]) -> CheckOut
 def _architecture_listed(pair: JudgedPair, side: str, known: dict[str, str]) -> CheckOutcome:
     """Fail when the engine does not list the architecture of this side."""
     unread = f"the {side}'s architecture was not read"
-    name = needed(_architecture(pair.model(side).config), unread)
+    name = needed(first_class(pair.model(side).config), unread)
     words = f"{side} architecture is {name}"
     return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
@@ -127,7 +127,7 @@ def architecture_known(
 ) -> CheckOutcome:
     """Fail when a side's architecture is not one that this version loads; backends: ran_by()."""
     ran_by(pair, backends)
-    names = {side: _architecture(facts.config) for side, facts in pair.both}
+    names = {side: first_class(facts.config) for side, facts in pair.both}
     return _both_listed("architecture", names, known, pair.setup)
 
 
@@ -149,7 +149,7 @@ def target_architecture_known(
     """
     ran_by(pair, backends)
     if classes is not None:
-        name = needed(_architecture(pair.drafter.config), "the draft's architecture was not read")
+        name = needed(first_class(pair.drafter.config), "the draft's architecture was not read")
         if not is_listed(name, classes, pair.setup):
             return ok(f"another rule speaks of drafts of class {name}")
     return _architecture_listed(pair, "target", known)
@@ -157,7 +157,7 @@ def target_architecture_known(
 
 def draft_architecture_in(pair: JudgedPair, *, names: list[str]) -> CheckOutcome:
     """Fail when the draft's architecture is none of these."""
-    return _among("draft", "architecture", _architecture(pair.drafter.config), names)
+    return _among("draft", "architecture", first_class(pair.drafter.config), names)
 
 
 def target_architecture_in(
@@ -184,7 +184,7 @@ def target_architecture_in(
     windows = last_states.split(", ") if last_states else ()
     if alone and any(in_window(window, pair.setup) for window in windows):
         return ok("the head reads the last states alone")
-    name, seen = _architecture(pair.target.config), _architecture_listed(pair, "target", able)
+    name, seen = first_class(pair.target.config), _architecture_listed(pair, "target", able)
     if seen.outcome is not Outcome.FAIL:
         return seen
     if alone and last_states_perhaps is not None and in_window(last_states_perhaps, pair.setup):
@@ -222,7 +222,7 @@ def target_architecture_starts(
     fine: kinds of head (by their model type) that this holds for.
     """
     unread = "the target's architecture or the draft's model_type was not read"
-    name = needed(_architecture(pair.target.config), unread)
+    name = needed(first_class(pair.target.config), unread)
     if (kind := needed(pair.drafter.config.outer_type, unread)) not in fine:
         return not_applicable(f"the draft's model_type is {kind}")
     seen = f"target architecture is {name}"
@@ -334,7 +334,7 @@ def image_token_found(
         return ok(f"{words}, image_token_index is stated")
     if any(is_listed(kind, lacking, pair.setup) for kind in (config.model_type, name)):
         return fail(words)
-    if is_listed(_architecture(config), found, pair.setup):
+    if is_listed(first_class(config), found, pair.setup):
         return ok(f"{words}, whose token the engine knows")
     needed(config.multimodal, "whether the target takes more than text was not read")
     return unknown(f"{words}: whether its config class has image_token_index was not read")
@@ -396,7 +396,7 @@ def type_listed(
             if same_vocab_size and (len(sizes) > 1 or None in sizes):
                 return unknown(f"{side} model_type is {name}; vocab_size is not the same")
             return fail(f"{side} model_type is {name}")
-    if is_listed(name := _architecture(config), architectures or {}, pair.setup):
+    if is_listed(name := first_class(config), architectures or {}, pair.setup):
         words = f"{side} architecture is {name}"
         if backend and quant_method(pair.target) != backend:
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
@@ -446,7 +446,7 @@ def target_not_read(
     whose config is read by their class, with a model_type or without.
     """
     config = pair.target.config
-    if is_listed(name := _architecture(config), refused or {}, pair.setup):
+    if is_listed(name := first_class(config), refused or {}, pair.setup):
         return fail(f"target architecture is {name}")
     if (taken := (parts or {}).get(name or "")) and config.model_type not in taken.split():
         return unknown(f"target architecture is {name} around {config.model_type}")
@@ -469,7 +469,7 @@ def vocab_size_within(pair: JudgedPair, *, refused: dict[str, str]) -> CheckOutc
     Unknown for others with a text part, or with more than text: a class may answer for its part.
     """
     config = pair.target.config
-    name = needed(_architecture(config), "the target's architecture was not read")
+    name = needed(first_class(config), "the target's architecture was not read")
     words = f"target architecture is {name}"
     if is_listed(name, refused, pair.setup) and not config.vocab_size_outside:
         return fail(words)
@@ -538,7 +538,7 @@ def target_option_not_read(
     config = pair.target.config
     if pair.setup.capability is not None and pair.setup.capability[0] > 10:
         architectures = {**architectures, **(above_10 or {})}
-    if _architecture(config) in (if_recurrent or ()) and config.recurrent is False:
+    if first_class(config) in (if_recurrent or ()) and config.recurrent is False:
         return ok("the target has no recurrent layers")
     seen = type_listed(pair, side="target", types={}, architectures=architectures)
     return unknown(seen.saw) if seen.outcome is Outcome.FAIL else seen
@@ -731,7 +731,7 @@ def target_quantized_so(
     quant = pair.target.config.quantization or {}
     if any(str(quant.get(key, "")).lower() != word for key, word in says.items()):
         return ok("the target is not quantised so")
-    name = needed(_architecture(pair.target.config), "the target's architecture was not read")
+    name = needed(first_class(pair.target.config), "the target's architecture was not read")
     if name not in architectures:
         return not_applicable(f"target architecture is {name}")
     words = f"target architecture is {name}, {', '.join(f'{k} {quant[k]}' for k in says)}"
@@ -811,7 +811,7 @@ def one_backend(
         return ok(f"{words}, format {form}")
     alien = theirs not in apart if others is None else theirs in others
     if pair.drafter.role != "full" and not theirs:
-        name = _architecture(pair.drafter.config)
+        name = first_class(pair.drafter.config)
         alien = alien and not is_listed(name, heads_alike or {}, pair.setup)
     missed = alien if ours in apart else theirs in apart
     if alone and (ours in apart) is not (alone == "target"):

@@ -106,7 +106,7 @@ def test_nothing_is_cut_on_a_phone(small: Written, opened: Open) -> None:
 def test_axe_finds_nothing(small: Written, opened: Open, scheme: str) -> None:
     page = opened(small, "index.html", color_scheme=scheme)
     target = words.target_page(small.site.targets[4].ref)
-    for name in ("index.html", target, "changes.html", "matrix.html", "rules-vllm.html"):
+    for name in ("index.html", target, "changes.html", "matrix.html", "rules-mlx-lm.html"):
         page.goto((small.folder / name).as_uri())
         assert axe_violations(page) == [], name
 
