@@ -305,9 +305,14 @@ def single_rank(
     return fail(words) if quant_method(pair.target) == quantised else ok(words)
 
 
-def single_stage(pair: JudgedPair) -> CheckOutcome:
-    """Fail when pipeline parallelism is asked for at all."""
-    return _at_most_one(pair.setup.pipeline_parallel, "pipeline")
+def single_stage(pair: JudgedPair, *, types: dict[str, str] | None = None) -> CheckOutcome:
+    """Fail when pipeline parallelism is asked for at all; types: only for targets of these."""
+    stages = _at_most_one(pair.setup.pipeline_parallel, "pipeline")
+    if types is None or stages.outcome is not Outcome.FAIL:
+        return stages
+    name = needed(pair.target.config.model_type, "the target's model_type was not read")
+    words = f"{stages.saw}, target model_type {name}"
+    return stages if is_listed(name, types, pair.setup) else ok(words)
 
 
 def _at_most_one(size: int | None, kind: str) -> CheckOutcome:
