@@ -742,6 +742,22 @@ def target_quantized_so(
     return fail(words) if given >= floor and (below is None or given < below) else ok(words)
 
 
+def quantized_type_listed(
+    pair: JudgedPair, *, methods: list[str], types: list[str]
+) -> CheckOutcome:
+    """Fail when a side of one of these types is quantised by one of these methods.
+
+    Of other types that are quantised so it is not known.
+    """
+    for side, facts in pair.both:
+        if (method := quant_method(facts)) not in methods:
+            continue
+        name = needed(whole_type(facts.config), f"the {side}'s model_type was not read")
+        words = f"{side} model_type is {name}, quant_method {method}"
+        return fail(words) if name in types else unknown(words)
+    return unread_config(pair.both) or ok("nothing is quantised so")
+
+
 def target_quantized_as(pair: JudgedPair, *, methods: list[str]) -> CheckOutcome:
     """Fail when the target's quant_method is none of these; unquantised counts as none."""
     needed(pair.target.config.model_type, "the target's config was not read")
