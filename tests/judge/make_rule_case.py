@@ -73,6 +73,8 @@ def runnable_case(name: str, version: str, method: str | None) -> tuple[Case, En
     question = {"engine": f"{name}@{version}"} | ({"method": method} if method else {})
     tried = []
     for case in cases():
+        if case.body["engine"].partition("@")[0] != name:
+            continue
         moved = replace(case, body={**question, **_sides(case.body)})
         verdict = None if _needs_files(moved.body) else _judge(moved)
         if verdict is not None and not _failing(verdict):
