@@ -264,7 +264,8 @@ def one_kind_of_cache(
         words = f"the draft mixes layers: {kinds}"
         if target.sizes.get("kv_lora_rank") and in_window(latent, pair.setup):
             return unknown(f"{words}; beside latent attention they may share one cache")
-        if target.model_type in chunked and not draft.recurrent:
+        whole = needed(target.model_type, f"{words}; the target's model_type was not read")
+        if whole in chunked and not draft.recurrent:
             return unknown(f"{words}; beside attention in chunks the engine treats them as one")
         return fail(words)
     if target.layer_kinds is None:
