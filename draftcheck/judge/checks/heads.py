@@ -1106,18 +1106,19 @@ def one_thinking_mode(pair: JudgedPair) -> CheckOutcome:
 
 
 def own_layers_named(
-    pair: JudgedPair, *, families: dict[str, str], must_state: list[str]
+    pair: JudgedPair, *, families: dict[str, str], must_state: dict[str, str]
 ) -> CheckOutcome:
     """Fail when the target's config class has no number of MTP layers in this version.
 
-    must_state: families whose class has none either, unless config.json does, and more than 0.
+    must_state: families whose class has none either, unless config.json does -> the least number.
     """
     config = pair.target.config
     names = [name for name in (config.model_type, config.outer_type) if name is not None]
     if not names:
         return unknown("the target's model_type was not read")
     words = f"target model_type is {names[0]}"
-    if names[0] in must_state and not config.mtp_layers:
+    least, stated = must_state.get(names[0]), config.mtp_layers
+    if least is not None and (stated is None or stated < int(least)):
         return fail(f"{words}, and its config states no MTP layers")
     since = next((families[name] for name in names if name in families), None)
     if since is None:
