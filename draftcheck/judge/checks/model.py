@@ -565,10 +565,12 @@ def window_rewinds(
     side: str = "target",
     sizes_differ: bool = False,
     unsure_up_to: int = 0,
+    margins: dict[str, int] | None = None,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
-    margin: tokens of one round with the usual draft length, which must fit too; types: these
+    margin: tokens of one round with the usual draft length, which must fit too (0: drafts never
+    pass the served length); margins: the same for these methods; types: these
     slide unless their config lists other layers; listed: only where it does; stated: of the
     types, those that slide only where their config states a window (Mistral); sharing: those
     that do only where layers share a cache; windows: types whose config.json has another word
@@ -592,7 +594,8 @@ def window_rewinds(
     served = needed(pair.setup.context or target.scaled_context or target.context, unread)
     other = config.sizes.get((windows or {}).get(name, ""))
     window = needed(config.sliding_window or (other if isinstance(other, int) else None), unread)
-    if pair.setup.draft_tokens is not None:
+    margin = (margins or {}).get(pair.setup.method, margin)
+    if margin and pair.setup.draft_tokens is not None:
         margin = pair.setup.draft_tokens + 1
     asked = "--context" if pair.setup.context else "the target's own context"
     words = f"sliding window {window:,} tokens, served {served:,} ({asked})"
