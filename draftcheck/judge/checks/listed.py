@@ -749,12 +749,16 @@ def quantized_type_listed(
 
     Of other types that are quantised so it is not known.
     """
-    for side, facts in pair.both:
-        if (method := quant_method(facts)) not in methods:
-            continue
-        name = needed(whole_type(facts.config), f"the {side}'s model_type was not read")
-        words = f"{side} model_type is {name}, quant_method {method}"
-        return fail(words) if name in types else unknown(words)
+    quantised = [(side, facts) for side, facts in pair.both if quant_method(facts) in methods]
+    words = [
+        f"{side} model_type is {whole_type(facts.config)}, quant_method {quant_method(facts)}"
+        for side, facts in quantised
+    ]
+    for (_, facts), said in zip(quantised, words, strict=True):
+        if whole_type(facts.config) in types:
+            return fail(said)
+    if words:
+        return unknown(words[0])
     return unread_config(pair.both) or ok("nothing is quantised so")
 
 
