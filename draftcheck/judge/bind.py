@@ -75,9 +75,8 @@ def _fits(value: Any, annotation: str) -> bool:
     annotation = annotation.removesuffix(" | None")
     if annotation == "list[str]":
         return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-    if annotation.startswith("dict[str, "):
-        inner = kinds[annotation[len("dict[str, ") : -1]]
-        return isinstance(value, dict) and all(type(v) is inner for v in value.values())
+    if annotation == "dict[str, str]":
+        return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
     if annotation == "float" and type(value) is int:
         return True
     return type(value) is kinds.get(annotation)

@@ -1106,7 +1106,7 @@ def one_thinking_mode(pair: JudgedPair) -> CheckOutcome:
 
 
 def own_layers_named(
-    pair: JudgedPair, *, families: dict[str, str], must_state: dict[str, int]
+    pair: JudgedPair, *, families: dict[str, str], must_state: dict[str, str]
 ) -> CheckOutcome:
     """Fail when the target's config class has no number of MTP layers in this version.
 
@@ -1118,7 +1118,7 @@ def own_layers_named(
         return unknown("the target's model_type was not read")
     words = f"target model_type is {names[0]}"
     least, stated = must_state.get(names[0]), config.mtp_layers
-    if least is not None and (stated is None or stated < least):
+    if least is not None and (stated is None or stated < int(least)):
         return fail(f"{words}, and its config states no MTP layers")
     since = next((families[name] for name in names if name in families), None)
     if since is None:

@@ -618,12 +618,12 @@ def quantization_taken(
             return unknown(f"{side} is quantised ({name}), and not by config.json")
         if not method:
             continue
+        if kind := _unsure(method, quant or {}, unsure or {}, setup):
+            return unknown(f"{side} is quantised as {kind}: this version may not load it")
         if method not in known:
             return fail(f"{side} quant_method is {method[:80]}")
         if not is_listed(method, known, setup):
             return fail(f"{side} quant_method is {method[:80]} (taken: {known[method]})")
-        if kind := _unsure(method, quant or {}, unsure or {}, setup):
-            return unknown(f"{side} is quantised as {kind}: this version may not load it")
         lost = [name for name in forgotten or {} if is_listed(name, forgotten or {}, setup)]
         if lost and facts.config.vocab_size_outside is not None:
             outer = needed(facts.config.outer_type, f"the {side}'s model_type was not read")

@@ -565,7 +565,7 @@ def window_rewinds(
     side: str = "target",
     sizes_differ: bool = False,
     unsure_up_to: int = 0,
-    margins: dict[str, int] | None = None,
+    margins: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
@@ -594,7 +594,7 @@ def window_rewinds(
     served = needed(pair.setup.context or target.scaled_context or target.context, unread)
     other = config.sizes.get((windows or {}).get(name, ""))
     window = needed(config.sliding_window or (other if isinstance(other, int) else None), unread)
-    margin = (margins or {}).get(pair.setup.method, margin)
+    margin = int((margins or {}).get(pair.setup.method, margin))
     if margin and pair.setup.draft_tokens is not None:
         margin = pair.setup.draft_tokens + 1
     asked = "--context" if pair.setup.context else "the target's own context"

@@ -169,12 +169,16 @@ def pad_id_there(
 
     after_eos: only where the eos ids are the same, which are compared first.
     """
-    found = [
-        f"{side} model_type is {facts.config.model_type}, without pad_token_id"
-        for side, facts in pair.sides
-        if is_listed(facts.config.model_type, types, pair.setup)
-        and facts.config.pad_token_id is None
-    ]
+    found = []
+    for side, facts in pair.sides:
+        config = facts.config
+        words = f"{side} model_type is {config.model_type}, without pad_token_id"
+        if not is_listed(config.model_type, types, pair.setup):
+            continue
+        if config.pad_token_id is None:
+            found.append(words)
+        elif _inside(config).pad_token_id is None:
+            return unknown(f"{words} in its text part")
     if found and after_eos:
         ours, theirs = (_eos(facts.config) for _, facts in pair.both)
         if ours != theirs:
