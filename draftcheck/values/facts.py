@@ -260,6 +260,8 @@ class HeadFacts:
     fc_in: int | None = None
     fc_out: int | None = None
     fc_bias: bool | None = None
+    eagle_fc_bias: bool | None = None
+    """Whether the config announces that bias."""
     vocab: int | None = None
     """Vocabulary of the target that it was made for."""
     draft_vocab: int | None = None

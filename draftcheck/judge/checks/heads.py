@@ -463,35 +463,59 @@ def head_fc(
 
 
 def head_fc_unbiased(
-    pair: JudgedPair, *, only_classes: list[str], unread_below: int = 0
+    pair: JudgedPair,
+    *,
+    only_classes: list[str] | None = None,
+    unread_below: int = 0,
+    announced: bool = False,
 ) -> CheckOutcome:
-    """Fail when fc has a bias, in a head of these classes; unread_below: not on older GPUs."""
+    """Fail when fc has a bias, in a head of these classes; unread_below: not on older GPUs.
+
+    announced: a bias that config.json names (eagle_fc_bias) is fine.
+    """
     _only_of(pair, only_classes)
-    bias = head_of(pair).fc_bias
-    if bias is None:
+    head = head_of(pair)
+    if head.fc_bias is None:
         return not_applicable("tensors were not read")
-    if not bias:
+    if not head.fc_bias:
         return ok("fc has no bias")
     words = "the head has a tensor fc.bias"
+    if announced:
+        if head.eagle_fc_bias:
+            return ok(f"{words}, and eagle_fc_bias in config.json")
+        needed(head.declared, f"{words}; whether config.json has eagle_fc_bias was not read")
+        words = f"{words}, and config.json no eagle_fc_bias"
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
+
+
+def head_fc_mistral(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
+    """Fail when a head of these classes, which read Mistral's names, has the usual ones."""
+    _only_of(pair, classes)
+    head_of(pair)
+    tensors = needed(pair.drafter.weights.tensors, "the head's tensors were not read")
+    words = "the head has a tensor fc.weight"
+    return fail(words) if "fc.weight" in tensors else ok("no tensor fc.weight")
 
 
 def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
     """Fail when the head's layer keeps more or fewer values per token than one of the target.
 
-    unread_below: on older GPUs it is not known.
+    As many, in other heads, were not read. unread_below: on older GPUs it is not known.
     """
     head_of(pair)
     if pair.target.config.sizes.get("kv_lora_rank"):
         return not_applicable("the target keeps latent vectors")
-    ranks, widths = pair.setup.tensor_parallel or 1, []
+    ranks, layers = pair.setup.tensor_parallel or 1, []
     for config in (pair.drafter.config, pair.target.config):
         heads = needed(config.kv_heads, "key-value heads were not read")
         size = needed(config.head_dim, "the size of the heads was not read")
-        widths.append(max(1, heads // ranks) * size)
+        layers.append((max(1, heads // ranks), size))
+    widths = [heads * size for heads, size in layers]
     words = f"a layer keeps keys of {widths[0]:,} (head) and {widths[1]:,} (target) per token"
-    if widths[0] == widths[1]:
+    if layers[0] == layers[1]:
         return ok(words)
+    if widths[0] == widths[1]:
+        return unknown(f"{words}, of {layers[0][1]} and {layers[1][1]} per head")
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 

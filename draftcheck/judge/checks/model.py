@@ -345,15 +345,18 @@ def draft_tensor_parallel(
     below: int | None = None,
     fp8_but_on: list[str] | None = None,
     float32: str | None = None,
+    no_cuda: str | None = None,
 ) -> CheckOutcome:
     """Fail when the draft's own tensor parallel size is neither of the allowed values.
 
     inherits: only drafts of these types (empty: of any), or with one of the words in named in
     their name, which take the target's size where they have none; below: only on such GPUs, and,
     fp8_but_on, with an FP8 cache on others than these, and in the versions of float32 with that
-    --dtype.
+    --dtype, and of no_cuda on GPUs without CUDA.
     """
     whole = hardware.asked(pair.setup) == "float32" and float32 and in_window(float32, pair.setup)
+    if no_cuda and hardware.without_cuda(pair.setup):
+        whole = whole or in_window(no_cuda, pair.setup)
     if below is not None and not whole:
         newer = applies(capability(pair.setup), NO_GPU) >= below
         if newer and not fp8_cache_on_another(pair.setup, fp8_but_on):

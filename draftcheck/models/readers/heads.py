@@ -51,6 +51,7 @@ _FLAGS = (
     "sample_from_anchor",
     "fc_norm",
     "use_aux_hidden_state",
+    "eagle_fc_bias",
 )
 _STATES = ("input_hidden_dim", "emb_dim")
 """Widths of the target's states for an MLP speculator: in Arctic Inference's form, in IBM's."""
