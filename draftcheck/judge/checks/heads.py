@@ -870,6 +870,21 @@ def head_norms_residual(pair: JudgedPair) -> CheckOutcome:
     )
 
 
+def head_samples_at_anchor(pair: JudgedPair, *, form: str = "") -> CheckOutcome:
+    """Fail when a block head drafts at its anchor too.
+
+    form: only heads stored in it say so where the engine is sure to look.
+    """
+    head = head_of(pair)
+    needed(head.declared, "sample_from_anchor was not read")
+    if not head.sample_from_anchor:
+        return ok("nothing is drafted at the anchor")
+    words = "sample_from_anchor is true"
+    if form and needed(head.form, FORM_UNREAD) != form:
+        return unknown(f"{words}; it may stand where it is not looked for")
+    return fail(words)
+
+
 def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
     """Fail when a head that drafts in parallel has no state for the tokens that are not there."""
     found = needed(head_of(pair).mask_hidden, "whether there is a tensor mask_hidden was not read")
