@@ -215,6 +215,8 @@ def head_aux_count(
     by_fc: bool = False,
     last_states: str | None = None,
     by_list: bool = False,
+    counted_key: str | None = None,
+    given: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head reads another number of the target's layers.
 
@@ -223,7 +225,9 @@ def head_aux_count(
     counted_classes: speculators heads of such layers, and heads of such classes, are counted
     wherever the list stands; classes: only heads of these; by_fc: a head whose fc.weight takes that
     many is fine; last_states: the versions that know a head which reads the last states alone;
-    by_list: the target hands out the layers of a counted list, else the usual number.
+    by_list: the target hands out the layers of a counted list, else the usual number; counted_key:
+    only lists of this name are counted; given: parts of the config from whose list of that name the
+    target always takes the layers to hand out, in these versions.
     """
     _only_of(pair, classes)
     head, unread = head_of(pair), "the head's layers were not read"
@@ -234,13 +238,19 @@ def head_aux_count(
     own = unless_layers is not None and head.layer_type == unless_layers
     own = own or _is_class(pair.drafter, counted_classes or [])
     stated = head.aux_number is not None and head.form != "speculators"
-    if counted_in is not None and (own or stated or head.aux_place == counted_in):
+    named = counted_key is None or head.aux_key in (None, counted_key)
+    counted = named and (own or head.aux_place == counted_in)
+    if counted_in is not None and (stated or counted):
         number = head.aux_number if stated else head.aux_count
         if captured is not None and in_window(captured, pair.setup) and number != exactly:
             return unknown(f"the head reads {number} layers, graphs may be made for {exactly}")
         listed = len(head.aux_layers or ()) if head.aux_place == counted_in else 0
         if by_list and number != (listed or exactly):
             return unknown(f"the head reads {number} layers, the target gives {listed or exactly}")
+        taken = named and is_listed(head.aux_place, given or {}, pair.setup)
+        gives = len(head.aux_layers or ()) if taken else exactly
+        if given is not None and number is not None and number != gives:
+            return unknown(f"the head reads {number} layers, the target may give {gives}")
         return ok("the engine counts the layers that the config names")
     count = _stated(head, head.aux_count, ok("the usual layers"), unread)
     words = f"the head reads {count} layers of the target, the engine {exactly}"
@@ -268,7 +278,8 @@ def head_layers_in_range(
     last_depends: int = 0,
     last_of: dict[str, str] | None = None,
     places: dict[str, str] | None = None,
-    unsure: str | None = None,
+    keys: dict[str, str] | None = None,
+    unsure: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the head names a layer that the target does not have.
 
@@ -281,14 +292,15 @@ def head_layers_in_range(
     the key whose number its layers must lie below too; or_own: versions in which the head's own
     number of layers stands in for it, where the config does not state it; last_depends: of so
     many numbers, the highest, not every class of target hands out the states; last_of: those that
-    were read to hand them out; places: parts of
-    the head's config in which these versions look for the list; unsure: the one in which not
-    every run does.
+    were read to hand them out; places: parts of the head's config in which these versions look for
+    the list; keys: its names there; unsure: parts and names that not every run looks for.
     """
     _of_other_class(pair, unless_classes)
     head = head_of(pair)
     if head.aux_place and places and not is_listed(head.aux_place, places, pair.setup):
         return ok(f"layers named in {head.aux_place} are not asked for")
+    if head.aux_key and keys and not is_listed(head.aux_key, keys, pair.setup):
+        return ok(f"layers named as {head.aux_key} are not asked for")
     made_for = pair.drafter.config.sizes.get(trained_for or "")
     depth = pair.target.config.layers
     if isinstance(made_for, int) and made_for > 0 and depth is not None and made_for != depth:
@@ -316,8 +328,9 @@ def head_layers_in_range(
         return unknown(f"{words}; it reads the one after it, unless its config says otherwise")
     if unchecked is not None and head.aux_key == unchecked:
         return unknown(f"{words}; {unchecked} is not compared with it")
-    if unsure is not None and head.aux_place == unsure:
-        return unknown(f"{words}; whether {unsure} is looked at hangs on how the model is run")
+    for place in (head.aux_place, head.aux_key):
+        if place in (unsure or ()):
+            return unknown(f"{words}; whether {place} is looked at hangs on how the model is run")
     if is_listed(kind, looped or {}, pair.setup):
         return unknown(f"{words}, which it may run several times")
     return fail(words)
@@ -488,15 +501,6 @@ def head_fc_unbiased(
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
 
 
-def head_fc_mistral(pair: JudgedPair, *, classes: list[str]) -> CheckOutcome:
-    """Fail when a head of these classes, which read Mistral's names, has the usual ones."""
-    _only_of(pair, classes)
-    head_of(pair)
-    tensors = needed(pair.drafter.weights.tensors, "the head's tensors were not read")
-    words = "the head has a tensor fc.weight"
-    return fail(words) if "fc.weight" in tensors else ok("no tensor fc.weight")
-
-
 def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
     """Fail when the head's layer keeps more or fewer values per token than one of the target.
 
@@ -574,6 +578,23 @@ def head_ids_mapped(
     return ok(f"{words}, with d2t") if head.d2t else fail(f"{words}, and no d2t tensor")
 
 
+def head_table_has_place(pair: JudgedPair, *, classes: list[str] | None = None) -> CheckOutcome:
+    """Fail when a head with as many ids as the target brings a table to the target's ids.
+
+    classes: head_ids_mapped().
+    """
+    head = head_of(pair)
+    if classes and head.form not in classes and not _is_class(pair.drafter, classes):
+        return not_applicable("the draft is of another class")
+    own = head.vocab if head.draft_vocab is None else head.draft_vocab
+    own, target = needed(own, VOCABULARIES_UNREAD), pair.target.config.vocab_size
+    words = f"the head has {own:,} ids, the target {needed(target, VOCABULARIES_UNREAD):,}"
+    if own != target:
+        return ok(words)
+    found = needed(head.d2t, f"{words}; whether there is a d2t tensor was not read")
+    return fail(f"{words}, and there is a d2t tensor") if found else ok(f"{words}, and no d2t")
+
+
 def _larger_unembedded(head: HeadFacts, target: int) -> str:
     """Words for a head with more ids than the target has rows to look them up, and none itself."""
     if head.vocab is None or head.vocab <= target:
@@ -593,6 +614,15 @@ def head_output_present(pair: JudgedPair) -> CheckOutcome:
     if head.lm_head or pair.drafter.config.tied:
         return ok("the head has an lm_head")
     return fail(f"draft_vocab_size {head.draft_vocab:,}, and no lm_head.weight")
+
+
+def head_has_no_tensor(pair: JudgedPair, *, names: list[str], classes: list[str]) -> CheckOutcome:
+    """Fail when a head of these classes has a tensor of one of these names."""
+    _only_of(pair, classes)
+    head_of(pair)
+    tensors = needed(pair.drafter.weights.tensors, "the names of the head's tensors were not read")
+    found = next((name for name in names if name in tensors), None)
+    return fail(f"the head has a tensor {found}") if found else ok(f"no tensor {names[0]}")
 
 
 def head_without_embedding(pair: JudgedPair) -> CheckOutcome:
@@ -782,15 +812,22 @@ def head_form_known(pair: JudgedPair, *, form: str, kinds: dict[str, str]) -> Ch
     return ok(words) if is_listed(head.kind, kinds, pair.setup) else fail(words)
 
 
-def head_layer_type_in(pair: JudgedPair, *, types: list[str]) -> CheckOutcome:
-    """Fail when a speculators head is made of layers of another model type."""
+def head_layer_type_in(
+    pair: JudgedPair, *, types: list[str], fails: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when a speculators head is made of layers of another model type.
+
+    fails: only these do, of others it is not known what happens.
+    """
     head = head_of(pair)
     if needed(head.form, FORM_UNREAD) != "speculators":
         return ok("not in the speculators format")
     if head.layer_type is None:
         return ok("no model_type: counts as llama")
     words = f"transformer_layer_config.model_type is {head.layer_type}"
-    return ok(words) if head.layer_type in types else fail(words)
+    if head.layer_type in types:
+        return ok(words)
+    return unknown(words) if fails is not None and head.layer_type not in fails else fail(words)
 
 
 def head_embeds_in_order(pair: JudgedPair) -> CheckOutcome:
@@ -883,6 +920,17 @@ def head_samples_at_anchor(pair: JudgedPair, *, form: str = "") -> CheckOutcome:
     if form and needed(head.form, FORM_UNREAD) != form:
         return unknown(f"{words}; it may stand where it is not looked for")
     return fail(words)
+
+
+def head_reads_layers(pair: JudgedPair, *, unless_classes: list[str] | None = None) -> CheckOutcome:
+    """Fail when the head reads the target's last states alone; unless_classes: these may."""
+    _of_other_class(pair, unless_classes)
+    head = head_of(pair)
+    needed(head.declared, "use_aux_hidden_state of the head was not read")
+    if head.form == "speculators":
+        return ok("the speculators format has no use_aux_hidden_state")
+    alone = head.use_aux_hidden_state is False
+    return fail("use_aux_hidden_state is false") if alone else ok("the head reads layers")
 
 
 def head_has_mask_state(pair: JudgedPair) -> CheckOutcome:
