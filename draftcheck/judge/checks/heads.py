@@ -655,11 +655,12 @@ def head_embeds_over_stages(
 
 
 def head_names_vocabulary(
-    pair: JudgedPair, *, classes: list[str], or_null: bool = False
+    pair: JudgedPair, *, classes: list[str], or_null: bool = False, tied: bool | None = None
 ) -> CheckOutcome:
     """Fail when a head of these classes lacks the key draft_vocab_size; null counts as there.
 
-    or_null: null is refused too, whether the embeddings are tied or not.
+    or_null: null is refused too, whether the embeddings are tied or not; tied: whether one that
+    ties its embeddings is asked for the key; unknown where it is not said.
     """
     head = head_of(pair)
     if not _is_class(pair.drafter, classes) or head.draft_vocab_named is None:
@@ -667,8 +668,9 @@ def head_names_vocabulary(
     if head.draft_vocab is not None if or_null else head.draft_vocab_named:
         return ok("the config has the key draft_vocab_size")
     words = "the config has no key draft_vocab_size"
-    if pair.drafter.config.tied and not or_null:
-        return unknown(f"{words}, and ties its embeddings")
+    if pair.drafter.config.tied and not or_null and not tied:
+        words = f"{words}, and ties its embeddings"
+        return ok(words) if tied is False else unknown(words)
     return fail(words)
 
 
@@ -732,17 +734,23 @@ def mask_key_unread(head: HeadFacts, keys: Mapping[str, str], setup: EngineSetup
 
 
 def head_mask_in_vocabulary(
-    pair: JudgedPair, *, unpadded: dict[str, str] | None = None
+    pair: JudgedPair,
+    *,
+    unpadded: dict[str, str] | None = None,
+    keys: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the mask token is no id of the target.
 
-    unpadded: types of targets for which these versions count without padding, which config.json
-    states under a name that is not read here.
+    keys: the names that these versions read it under, where not all of them; unpadded: types of
+    targets for which these versions count without padding, which config.json states under a name
+    that is not read here.
     """
     head, unread = head_of(pair), "mask token of the head or vocabulary of the target was not read"
     mask = _stated(head, head.mask_token_id, not_applicable("no mask_token_id"), unread)
     target = needed(pair.target.config.vocab_size, unread)
     words = f"mask_token_id {mask:,}, target vocab_size {target:,}"
+    if keys and (unread := mask_key_unread(head, keys, pair.setup)):
+        return unknown(f"{words}; {unread}, and not read there")
     if mask < target and unpadded:
         name = needed(whole_type(pair.target.config), f"{words}; {NO_TYPE}")
         if is_listed(name, unpadded, pair.setup):
@@ -887,10 +895,17 @@ def head_fc_norms(
     return ok(words) if is_listed(name, known, pair.setup) else fail(words)
 
 
-def head_norms_output(pair: JudgedPair, *, forms: dict[str, str]) -> CheckOutcome:
-    """Fail when the head hands on its normed states and this version does not in its form."""
+def head_norms_output(
+    pair: JudgedPair, *, forms: dict[str, str], classes: list[str] | None = None
+) -> CheckOutcome:
+    """Fail when the head hands on its normed states and this version does not in its form.
+
+    classes: only heads of these classes.
+    """
     head = head_of(pair)
     needed(head.declared, "norm_output was not read")
+    if classes is not None and not _is_class(pair.drafter, classes):
+        return ok("the head is of another class")
     form = needed(head.form, FORM_UNREAD)
     if not head.norm_output or is_listed(form, forms, pair.setup):
         return ok("the states handed on are those that the head was trained with")

@@ -166,7 +166,7 @@ def from_dict(
     part = text_config(config)
     block = nested if isinstance(nested := config.get("dflash_config"), dict) else {}
     depth = {name: block[name] for name in ("num_target_layers",) if name in block}
-    both = ChainMap(dict(part), depth, dict(config))
+    both = ChainMap(depth, dict(part), dict(config))
     number = partial(first_integer, (part,))
     heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
     hidden = number("hidden_size", "n_embd", "d_model", "dim")
