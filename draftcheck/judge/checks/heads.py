@@ -1241,14 +1241,22 @@ def mtp_number_stated(
     return ok("no such class, or with MTP layers")
 
 
-def mtp_number_is_one(pair: JudgedPair, *, classes: dict[str, str]) -> CheckOutcome:
-    """Fail when a config of these classes, of the model with the layers, states another number."""
+def mtp_number_is_one(
+    pair: JudgedPair, *, classes: dict[str, str], unstated: dict[str, str]
+) -> CheckOutcome:
+    """Fail when a config of these classes, of the model with the layers, states another number.
+
+    unstated: where it states none, these versions take it for one.
+    """
     config, side = pair.drafter.config, pair.drafter_side
     named = needed(config.architectures or None, f"the {side}'s architecture was not read")
-    if not is_listed(named[0], classes, pair.setup) or config.mtp_layers is None:
-        return ok(f"{side} architecture is {named[0]}, number of MTP layers: {config.mtp_layers}")
-    words = f"{side} architecture is {named[0]}, with {config.mtp_layers} MTP layers"
-    return ok(words) if config.mtp_layers == 1 else fail(words)
+    words = f"{side} architecture is {named[0]}, number of MTP layers: {config.mtp_layers}"
+    if not is_listed(named[0], classes, pair.setup) or config.mtp_layers == 1:
+        return ok(words)
+    if config.mtp_layers is None and config.remote_code:
+        return unknown(f"{words}; code that comes with the model may state another")
+    taken = config.mtp_layers is None and is_listed(named[0], unstated, pair.setup)
+    return ok(words) if taken else fail(words)
 
 
 def own_layers_counted(pair: JudgedPair, *, defaults: dict[str, str]) -> CheckOutcome:
