@@ -1225,6 +1225,8 @@ def own_layers_named(
     since = next((families[name] for name in names if name in families), None)
     if since is None:
         return fail(f"{words}, which has no number of MTP layers here")
+    if stated is None and config.sizes.get("num_nextn_predict_layers", 0) is None:
+        return fail(f"{words}, and num_nextn_predict_layers is null")
     return ok(words) if in_window(since, pair.setup) else fail(f"{words}: from {since}")
 
 

@@ -701,6 +701,14 @@ def quantization_named(pair: JudgedPair, *, by_flags: bool = False) -> CheckOutc
     return unread_config(pair.both) or ok("no quantisation without a name")
 
 
+def quantization_not_null(pair: JudgedPair) -> CheckOutcome:
+    """Fail when config.json of a side states quantization_config, as null."""
+    for side, facts in pair.both:
+        if facts.config.sizes.get("quantization_config", 0) is None:
+            return fail(f"quantization_config of the {side} is null")
+    return unread_config(pair.both) or ok("quantization_config is not null")
+
+
 def marlin_runs(facts: ModelFacts, setup: EngineSetup) -> bool:
     """Symmetric, 4 or 8 bits, with everything stated, on a GPU that has the kernels (or others).
 

@@ -871,8 +871,8 @@ def weights_have_no(
 ) -> CheckOutcome:
     """Fail when the files of a side prove one of these faults.
 
-    instead: a weight file whose name begins like this is read in their place; read_by: engines to
-    which a fault of this kind is none.
+    instead: a weight file whose name begins like this is read in their place, where it has no such
+    fault itself; read_by: engines to which a fault of this kind is none.
     """
     looked, found, setup = False, [], pair.setup
     for side, facts in pair.sides:
@@ -881,7 +881,8 @@ def weights_have_no(
         if faults:  # hardly ever, and many rules ask
             harmless = [k for k, names in (read_by or {}).items() if setup.engine in names.split()]
             mine = [f for f in faults if f.kind in kinds and f.kind not in harmless]
-            if instead and any(f.name.startswith(instead) for f in facts.weights.files or ()):
+            there = instead and any(f.name.startswith(instead) for f in facts.weights.files or ())
+            if there and not any(fault.file.startswith(instead) for fault in mine):
                 continue
             found += [f"{side}: {fault}" for fault in mine[:SHOWN]]
             if len(mine) > SHOWN:

@@ -193,6 +193,7 @@ def from_dict(
         quant = {**older, OLDER_KEY: True}
     if not quant and isinstance(mlx := config.get("quantization"), dict) and "bits" in mlx:
         quant = {**mlx, MLX_ALONE: True}  # as older versions of mlx-lm wrote it
+    nulls = (("quantization_config", config), ("num_nextn_predict_layers", part))
     # Qwen's Omni models keep their other parts beside the text part, one level down.
     thinker = nested if isinstance(nested := config.get("thinker_config"), dict) else {}
     recurrent = None
@@ -244,7 +245,8 @@ def from_dict(
         positions=_positions(model_type, part),
         remote_code="auto_map" in config,
         mtp_layers=first_integer((part, inkling), *MTP_NUMBERS),
-        sizes={name: _kept(both[name]) for name in SIZES if name in both},  # null ones, too
+        sizes={name: _kept(both[name]) for name in SIZES if name in both}  # null ones, too
+        | {name: None for name, place in nulls if place.get(name, 0) is None},
         origin={"*": "config.json", "generation_eos_ids": "generation_config.json"},
     )
 

@@ -37,6 +37,7 @@ VARIANT_INDEX = re.compile(r"model\.[\w-]+\.safetensors\.index\.json|model\.safe
 NUMBERED = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})\.safetensors", re.DOTALL)
 VARIANT = re.compile(r"model\.(?P<variant>[\w-]+)\.safetensors")
 PICKLE_INDEX = "pytorch_model.bin.index.json"
+PICKLE, PICKLE_SHARD = "pytorch_model.bin", re.compile(r"pytorch_model-\d{5}-of-\d{5}\.bin")
 NOT_THE_MODEL = re.compile(
     r"(adapter_|adapters\.|consolidated|optimizer|scheduler|training_|random_states|mmproj|"
     r"mtp[-_.]|lora|embeddings?\.|classifier|value_head).*",
@@ -76,6 +77,8 @@ def read(source: ModelSource) -> WeightFacts:
     for name in choice.names:
         found.add(source, name)
     faults = choice.faults + tuple(found.faults)
+    if any(fault.kind == "no-index" for fault in choice.faults):
+        faults += tuple(unindexed_pickles(source))
     if not found.unread and not any(fault.kind == "span" for fault in faults):
         faults += tuple(against_index(choice, found.tensors, found.twice))
     tensors = found.tensors if found.tensors or not found.unread else None
@@ -257,10 +260,19 @@ def pickle_faults(source: ModelSource, pickles: Sequence[str]) -> list[Fault]:
         if size in POINTER_SIZES:
             says = f"{size} bytes: the size of a git-lfs pointer, not of weights"
             faults.append(Fault("pointer", name, says))
+    faults += unindexed_pickles(source)
     index = _index(source, PICKLE_INDEX, ".bin")
     lost = sorted(set(index.files.values()) - set(source.files()))
     names = tuple(source.files())
     return faults + [_missing(name, index.files, names, PICKLE_INDEX) for name in lost]
+
+
+def unindexed_pickles(source: ModelSource) -> list[Fault]:
+    names = sorted(source.files())
+    shards = [name for name in names if PICKLE_SHARD.fullmatch(name)]
+    if not shards or PICKLE in names or PICKLE_INDEX in names:
+        return []
+    return [Fault("no-index", shards[0], f"one of {len(shards)} shards, and there is no index")]
 
 
 def _index(source: ModelSource, name: str, suffix: str = ".safetensors") -> ShardIndex:
