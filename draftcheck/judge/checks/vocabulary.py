@@ -156,7 +156,10 @@ def config_ids_equal(
         if ours is None or theirs is None:
             unread.append(name)
         elif ours != theirs:
-            return fail(f"{name}: target {_id_text(ours)}, draft {_id_text(theirs)}")
+            words = f"{name}: target {_id_text(ours)}, draft {_id_text(theirs)}"
+            if same_vocab_size and None in sizes:
+                return unknown(f"{words}, and a vocab_size was not read")
+            return fail(words)
     if unread:
         return unknown(f"{', '.join(unread)} not in both config.json files")
     return ok("bos, eos and pad ids are the same in both config.json files")
