@@ -38,7 +38,6 @@ SLIDING = "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
 LONGROPE = ("longrope", "su")
 WINDOW_KEY = "sliding_window"
-WINDOW_BY_CLASS = {"mistral", "exaone4"}  # where config.json lacks the key; with null there is none
 SHOWN = 3
 """Faults of one kind that are shown; the rest is counted."""
 
@@ -571,6 +570,7 @@ def window_rewinds(
     sizes_differ: bool = False,
     unsure_up_to: int = 0,
     margins: dict[str, str] | None = None,
+    by_class: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
@@ -581,7 +581,8 @@ def window_rewinds(
     that do only where layers share a cache; windows: types whose config.json has another word
     for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do;
     unsure_up_to: unknown where drafts of so few tokens are asked for.
-    A config that lacks the key has the window of its class, if that has one: not read.
+    by_class: stated types whose class has a window where config.json lacks the key (null is
+    none): left open; and so is use_sliding_window where config.json lists no layers.
     """
     sizes = {facts.config.vocab_size for _, facts in pair.both}
     if sizes_differ and len(sizes) == 1 and None not in sizes:
@@ -592,11 +593,11 @@ def window_rewinds(
     kinds = config.layer_kinds
     slides = usual if kinds is None else SLIDING in kinds or CHUNKED in kinds
     none = name in (stated or ()) and config.sliding_window is None
-    none = none and not (config.model_type in WINDOW_BY_CLASS and WINDOW_KEY not in config.sizes)
+    none = none and not (config.model_type in (by_class or ()) and WINDOW_KEY not in config.sizes)
     alone = name in (sharing or ()) and not config.sizes.get("num_kv_shared_layers")
     known = usual or is_listed(name, listed, pair.setup)
     wanted = config.sizes.get("use_sliding_window") is True and config.sliding_window is not None
-    some = wanted and kinds is None and not slides
+    some = by_class is not None and wanted and kinds is None and not slides
     if none or alone or not known or not (slides or some):
         return ok(f"{side} model_type is {name}, without a sliding window")
     unread = f"{side} model_type is {name}; its window or context was not read"
