@@ -37,6 +37,7 @@ CHUNKED = "chunked_attention"
 SLIDING = "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
 LONGROPE = ("longrope", "su")
+WINDOW_KEY = "sliding_window"
 SHOWN = 3
 """Faults of one kind that are shown; the rest is counted."""
 
@@ -569,6 +570,7 @@ def window_rewinds(
     sizes_differ: bool = False,
     unsure_up_to: int = 0,
     margins: dict[str, str] | None = None,
+    by_class: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the sliding layers of that side are full before the served length is reached.
 
@@ -579,6 +581,8 @@ def window_rewinds(
     that do only where layers share a cache; windows: types whose config.json has another word
     for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do;
     unsure_up_to: unknown where drafts of so few tokens are asked for.
+    by_class: stated types whose class has a window where config.json lacks the key (null is
+    none): left open; and so is use_sliding_window where config.json lists no layers.
     """
     sizes = {facts.config.vocab_size for _, facts in pair.both}
     if sizes_differ and len(sizes) == 1 and None not in sizes:
@@ -589,8 +593,12 @@ def window_rewinds(
     kinds = config.layer_kinds
     slides = usual if kinds is None else SLIDING in kinds or CHUNKED in kinds
     none = name in (stated or ()) and config.sliding_window is None
+    none = none and not (config.model_type in (by_class or ()) and WINDOW_KEY not in config.sizes)
     alone = name in (sharing or ()) and not config.sizes.get("num_kv_shared_layers")
-    if none or alone or not slides or not (usual or is_listed(name, listed, pair.setup)):
+    known = usual or is_listed(name, listed, pair.setup)
+    wanted = config.sizes.get("use_sliding_window") is True and config.sliding_window is not None
+    some = by_class is not None and wanted and kinds is None and not slides
+    if none or alone or not known or not (slides or some):
         return ok(f"{side} model_type is {name}, without a sliding window")
     unread = f"{side} model_type is {name}; its window or context was not read"
     target = pair.target.config
@@ -605,7 +613,7 @@ def window_rewinds(
     if served + margin <= window:
         return ok(words)
     longer_drafts(pair, unsure_up_to)
-    return fail(words)
+    return unknown(f"{words}; which layers slide was not read") if some else fail(words)
 
 
 def rope_factors_switch(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
