@@ -18,6 +18,7 @@ from draftcheck.judge.checks.listed import (
     first_class,
     in_window,
     is_listed,
+    one_backend,
     quant_method,
     ran_by,
     whole_type,
@@ -44,7 +45,7 @@ from draftcheck.models.readers.heads import (
 from draftcheck.models.readers.weights.quantised import PACKED
 from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
-from draftcheck.values.words import CheckOutcome
+from draftcheck.values.words import CheckOutcome, Outcome
 
 T = TypeVar("T")
 NO_HEAD = ("full", "encoder")
@@ -143,6 +144,21 @@ def unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | Non
     if given is None or given >= floor:
         return None
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
+
+
+def head_backend(
+    pair: JudgedPair,
+    *,
+    unread_below: int,
+    apart: list[str],
+    formats: list[str],
+    classes: list[str],
+) -> CheckOutcome:
+    """one_backend() where the target alone is apart; unread_below: not known on older GPUs."""
+    seen = one_backend(pair, apart=apart, formats=formats, alone="target", classes=classes)
+    if seen.outcome is not Outcome.FAIL:
+        return seen
+    return unread_gpu(pair.setup, unread_below, seen.saw) or seen
 
 
 def head_declares(
