@@ -1748,5 +1748,6 @@ def own_layers_divide(
         if layers is None and listed:
             return ok(f"{tokens} draft tokens, no number of MTP layers stated where it is read")
     layers = needed(layers, "the number of MTP layers was not read")
-    words = f"{tokens} draft tokens, {layers} MTP layers"
+    drafted = "this family drafts one" if one_token else f"{layers} MTP layers"
+    words = f"{tokens} draft tokens, {drafted}"
     return fail(words) if tokens > layers and (at_most or tokens % layers) else ok(words)
