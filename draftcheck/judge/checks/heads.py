@@ -481,12 +481,16 @@ def head_fc_unbiased(
     only_classes: list[str] | None = None,
     unread_below: int = 0,
     announced: bool = False,
+    or_type: str | None = None,
 ) -> CheckOutcome:
     """Fail when fc has a bias, in a head of these classes; unread_below: not on older GPUs.
 
-    announced: a bias that config.json names (eagle_fc_bias) is fine.
+    announced: a bias that config.json names (eagle_fc_bias) is fine; or_type: heads of this type
+    that name no class are of these classes.
     """
-    _only_of(pair, only_classes)
+    config = pair.drafter.config
+    if or_type is None or config.outer_type != or_type or config.architectures:
+        _only_of(pair, only_classes)
     head = head_of(pair)
     if head.fc_bias is None:
         return not_applicable("tensors were not read")
