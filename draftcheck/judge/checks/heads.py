@@ -18,6 +18,7 @@ from draftcheck.judge.checks.listed import (
     first_class,
     in_window,
     is_listed,
+    one_backend,
     quant_method,
     ran_by,
     whole_type,
@@ -44,7 +45,7 @@ from draftcheck.models.readers.heads import (
 from draftcheck.models.readers.weights.quantised import PACKED
 from draftcheck.values.facts import ConfigFacts, HeadFacts, ModelFacts
 from draftcheck.values.verdicts import EngineSetup, JudgedPair
-from draftcheck.values.words import CheckOutcome
+from draftcheck.values.words import CheckOutcome, Outcome
 
 T = TypeVar("T")
 NO_HEAD = ("full", "encoder")
@@ -503,6 +504,31 @@ def head_fc_unbiased(
         needed(head.declared, f"{words}; whether config.json has eagle_fc_bias was not read")
         words = f"{words}, and config.json no eagle_fc_bias"
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
+
+
+def head_plain_beside_quantised(
+    pair: JudgedPair,
+    *,
+    apart: list[str],
+    formats: list[str],
+    classes: list[str],
+    by_weights: list[str],
+    unread_below: int,
+) -> CheckOutcome:
+    """Fail when a plain head is built with the target's quantisation: one_backend().
+
+    unread_below: on older GPUs it is not known.
+    """
+    seen = one_backend(
+        pair,
+        apart=apart,
+        formats=formats,
+        classes=classes,
+        by_weights=by_weights,
+        alone="target",
+    )
+    fails = seen.outcome is Outcome.FAIL
+    return (unread_gpu(pair.setup, unread_below, seen.saw) if fails else None) or seen
 
 
 def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:
