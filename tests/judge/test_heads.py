@@ -700,6 +700,22 @@ def test_a_key_that_is_null_is_not_missing(
     assert read(head(tmp_path / "head", config)).draft_vocab_named is named
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"model": {"eagle_fc_bias": True}}, True),
+        ({"model": {"eagle_fc_bias": True}, "eagle_fc_bias": False}, False),
+        ({"model": {"eagle_fc_bias": True}, "model_type": "llama"}, None),
+        ({"model": None}, None),
+    ],
+)
+def test_a_head_of_type_eagle_may_keep_its_bias_with_its_model(
+    change: dict[str, Any], told: bool | None, tmp_path: Path
+) -> None:
+    facts = read(head(tmp_path / "head", {**EAGLE3, "model_type": "eagle", **change}))
+    assert facts.eagle_fc_bias is told
+
+
 def test_a_head_may_read_the_last_states_alone(tmp_path: Path) -> None:
     config = {**EAGLE3, "eagle_config": {"use_aux_hidden_state": False}}
     assert read(head(tmp_path / "head", config)).use_aux_hidden_state is False

@@ -497,12 +497,16 @@ def head_fc_unbiased(
     only_classes: list[str] | None = None,
     unread_below: int = 0,
     announced: bool = False,
+    or_type: str | None = None,
 ) -> CheckOutcome:
     """Fail when fc has a bias, in a head of these classes; unread_below: not on older GPUs.
 
-    announced: a bias that config.json names (eagle_fc_bias) is fine.
+    announced: a bias that config.json names (eagle_fc_bias) is fine; or_type: heads of this type
+    that name no class are of these classes.
     """
-    _only_of(pair, only_classes)
+    config = pair.drafter.config
+    if or_type is None or config.outer_type != or_type or config.architectures:
+        _only_of(pair, only_classes)
     head = head_of(pair)
     if head.fc_bias is None:
         return not_applicable("tensors were not read")
@@ -515,6 +519,31 @@ def head_fc_unbiased(
         needed(head.declared, f"{words}; whether config.json has eagle_fc_bias was not read")
         words = f"{words}, and config.json no eagle_fc_bias"
     return unread_gpu(pair.setup, unread_below, words) or fail(words)
+
+
+def head_plain_beside_quantised(
+    pair: JudgedPair,
+    *,
+    apart: list[str],
+    formats: list[str],
+    classes: list[str],
+    by_weights: list[str],
+    unread_below: int,
+) -> CheckOutcome:
+    """Fail when a plain head is built with the target's quantisation: one_backend().
+
+    unread_below: on older GPUs it is not known.
+    """
+    seen = one_backend(
+        pair,
+        apart=apart,
+        formats=formats,
+        classes=classes,
+        by_weights=by_weights,
+        alone="target",
+    )
+    fails = seen.outcome is Outcome.FAIL
+    return (unread_gpu(pair.setup, unread_below, seen.saw) if fails else None) or seen
 
 
 def head_cache_width(pair: JudgedPair, *, unread_below: int = 0) -> CheckOutcome:

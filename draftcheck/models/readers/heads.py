@@ -266,7 +266,16 @@ def _stated(config: ConfigFacts, raw: Mapping[str, Any]) -> dict[str, Any]:
         **{name: _flag(raw, name) for name in _FLAGS},
         "norm_place": _place(raw, "norm_before_fc"),
         "fc_norm": _flag(raw, "fc_norm") or _flag(raw, "use_aux_norm"),  # its older name
+        "eagle_fc_bias": _eagle_fc_bias(raw),
     }
+
+
+def _eagle_fc_bias(raw: Mapping[str, Any]) -> bool | None:
+    """Heads of type eagle may have it in the config of their model; the root goes first."""
+    own = _flag(raw, "eagle_fc_bias")
+    if own is None and raw.get("model_type") == "eagle":
+        return _flag(_part(raw, "model"), "eagle_fc_bias")
+    return own
 
 
 def _place(raw: Mapping[str, Any], *names: str) -> str | None:
