@@ -146,21 +146,6 @@ def unread_gpu(setup: EngineSetup, floor: int, words: str) -> CheckOutcome | Non
     return unknown(f"{words}; for {setup.gpu or 'the GPU'} other code may be taken")
 
 
-def head_backend(
-    pair: JudgedPair,
-    *,
-    unread_below: int,
-    apart: list[str],
-    formats: list[str],
-    classes: list[str],
-) -> CheckOutcome:
-    """one_backend() where the target alone is apart; unread_below: not known on older GPUs."""
-    seen = one_backend(pair, apart=apart, formats=formats, alone="target", classes=classes)
-    if seen.outcome is not Outcome.FAIL:
-        return seen
-    return unread_gpu(pair.setup, unread_below, seen.saw) or seen
-
-
 def head_declares(
     pair: JudgedPair, *, fields: list[str], unless_classes: list[str] | None = None
 ) -> CheckOutcome:
@@ -527,20 +512,12 @@ def head_plain_beside_quantised(
     apart: list[str],
     formats: list[str],
     classes: list[str],
-    by_weights: list[str],
     unread_below: int,
+    by_weights: list[str] | None = None,
 ) -> CheckOutcome:
-    """Fail when a plain head is built with the target's quantisation: one_backend().
-
-    unread_below: on older GPUs it is not known.
-    """
+    """one_backend() where the target alone is apart; unread_below: not known on older GPUs."""
     seen = one_backend(
-        pair,
-        apart=apart,
-        formats=formats,
-        classes=classes,
-        by_weights=by_weights,
-        alone="target",
+        pair, apart=apart, formats=formats, classes=classes, by_weights=by_weights, alone="target"
     )
     fails = seen.outcome is Outcome.FAIL
     return (unread_gpu(pair.setup, unread_below, seen.saw) if fails else None) or seen
