@@ -575,19 +575,22 @@ def _not_plain(pair: JudgedPair, types: list[str], heads: list[str]) -> str | No
     return None
 
 
-def kv_dtype_other_than(pair: JudgedPair, *, families: list[str], latent: str = "") -> CheckOutcome:
+def kv_dtype_other_than(
+    pair: JudgedPair, *, families: list[str], latent: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when an FP8 cache is asked for on a GPU of other capabilities than these.
 
-    latent: in these versions targets that keep latent vectors (MLA) are left out.
+    latent: targets of these types that keep latent vectors (MLA) are left out in these versions.
     """
     applies(capability(pair.setup), NO_GPU)
     kind = applies(pair.setup.kv_dtype, "no --kv-dtype given")
     words = f"KV cache {kind[:40]} on {_gpu(pair.setup)}"
     if not fp8_cache_on_another(pair.setup, families):
         return ok(words)
-    if latent and in_window(latent, pair.setup):
-        needed(pair.target.config.model_type, "the target's model_type was not read")
-        if pair.target.config.sizes.get("kv_lora_rank"):
+    if latent:
+        config = pair.target.config
+        name = needed(config.model_type, "the target's model_type was not read")
+        if is_listed(name, latent, pair.setup) and config.sizes.get("kv_lora_rank"):
             return ok(f"{words}; the target keeps latent vectors")
     return fail(words)
 

@@ -357,6 +357,7 @@ def type_listed(
     other_gpus: bool = False,
     same_vocab_size: bool = False,
     unread_with: str = "",
+    fp8_unread: bool = False,
 ) -> CheckOutcome:
     """Fail when this version lists that side's model_type or first architecture.
 
@@ -368,7 +369,8 @@ def type_listed(
     floor, below: read for GPUs of these capabilities, on others it is not known;
     other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
-    unread_with: an architecture whose config states this size goes another way, not known here.
+    unread_with: an architecture whose config states this size goes another way, not known here;
+    fp8_unread: nor is one with an FP8 cache.
     """
     within = floor <= 10 * (pair.setup.capability or (0, 0))[0] < below
     if other_gpus and not within:
@@ -402,6 +404,8 @@ def type_listed(
             return unknown(f"{words}; the target is not {backend}: another backend runs it")
         if below and pair.setup.gpu and not within:
             return unknown(f"{words}; not read for {pair.setup.gpu}")
+        if fp8_unread and (pair.setup.kv_dtype or "").startswith("fp8"):
+            return unknown(f"{words}; not read with KV cache {(pair.setup.kv_dtype or '')[:40]}")
         if config.sizes.get(unread_with) is not None:
             return unknown(f"{words}, with {unread_with}")
         return fail(words)
