@@ -602,8 +602,8 @@ def quantization_taken(
     ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
     take; unsure: known ones that are unknown all the same (METHOD/unblocked: where no
     weight_block_size is stated, METHOD/below-89: on a GPU below compute capability 8.9,
-    METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, METHOD/ALGORITHM: its quant_algo, inner: in the
-    text part of config.json, by any method); stored: unknown too where
+    METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, METHOD/ALGORITHM: its
+    quant_algo, inner: in the text part of config.json, by any method); stored: unknown too where
     weights are stored quantised and config.json does not say so; forgotten: whole models of these
     types may be loaded as their text part, without the quantisation that stands beside it.
     """
