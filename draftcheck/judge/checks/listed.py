@@ -606,8 +606,8 @@ def quantization_taken(
     ModelOpt, is not taken either; not_by: known ones that the classes of these model types do not
     take; unsure: known ones that are unknown all the same (METHOD/unblocked: where no
     weight_block_size is stated, METHOD/below-89: on a GPU below compute capability 8.9,
-    METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, inner: in the
-    text part of config.json, by any method); stored: unknown too where
+    METHOD/older-key: under compression_config, METHOD/LAYOUT: stored so, METHOD/ALGORITHM: its
+    quant_algo, inner: in the text part of config.json, by any method); stored: unknown too where
     weights are stored quantised and config.json does not say so; forgotten: whole models of these
     types may be loaded as their text part, without the quantisation that stands beside it.
     """
@@ -659,8 +659,9 @@ def _unsure(
     if quant.get(INNER):
         kinds["inner"] = f"{method}, in the text part of config.json"
     layout = quant.get("checkpoint_format") or quant.get("format") or quant.get("version")
-    if isinstance(layout, str):
-        kinds[f"{method}/{layout.lower()}"] = f"{method} ({layout[:40]})"
+    for name in (layout, quant.get("quant_algo")):
+        if isinstance(name, str):
+            kinds[f"{method}/{name.lower()}"] = f"{method} ({name[:40]})"
     if setup.capability is not None:
         major, minor = setup.capability
         for kind in unsure:
