@@ -551,6 +551,14 @@ def test_linear_attention_is_a_recurrent_state(tmp_path: Path, model_type: str) 
     assert read(make.folder(tmp_path / "a", config=config)).config.recurrent is True
 
 
+@pytest.mark.parametrize(("kinds", "recurrent"), [([1, 1, 1], False), ([0, 0, 1], True)])
+def test_minimax_of_attention_alone_has_no_recurrent_state(
+    tmp_path: Path, kinds: list[int], recurrent: bool
+) -> None:
+    config = {"model_type": "minimax", "attn_type_list": kinds}
+    assert read(make.folder(tmp_path / "a", config=config)).config.recurrent is recurrent
+
+
 def test_inspect_prints_text_json_and_markdown(run: Run) -> None:
     model = FIXTURES / "pair/target.gguf"
     text = run("inspect", model).out

@@ -53,8 +53,9 @@ RECURRENT = {
     "minimax_m1", "xlstm", "plamo2", "bailing_hybrid", "kimi_k3", "jet_nemotron", "minicpm_sala",
     "phi4flash", "zaya",
 }  # fmt: skip
-ATTENTION_ALONE = {"granitemoehybrid"}
-"""Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro)."""
+ATTENTION_ALONE = {"granitemoehybrid", "minimax"}
+"""Of these, some are published with attention layers alone, and list them (Granite 4.0 Micro, and
+MiniMax M2, whose first files have the type of the hybrid models before it)."""
 RECURRENT_LAYERS = {"linear_attention", "mamba", "mamba2", "conv", "recurrent", "rwkv"}
 # What decides the memory of a token or a sequence, kept as written (see memory/).
 SIZES = (
@@ -198,7 +199,9 @@ def from_dict(
     thinker = nested if isinstance(nested := config.get("thinker_config"), dict) else {}
     recurrent = None
     if model_type is not None:
-        listed_only = model_type in ATTENTION_ALONE and kinds is not None
+        kind_numbers = part.get("attn_type_list")  # 1 is attention, 0 linear attention
+        attention_alone = isinstance(kind_numbers, list) and set(map(str, kind_numbers)) == {"1"}
+        listed_only = model_type in ATTENTION_ALONE and (kinds is not None or attention_alone)
         recurrent = (model_type in RECURRENT and not listed_only) or bool(
             RECURRENT_LAYERS & set(kinds or ())
         )
