@@ -318,12 +318,20 @@ def own_stages_not_read(
 
 
 def image_token_found(
-    pair: JudgedPair, *, lacking: dict[str, str], found: dict[str, str]
+    pair: JudgedPair,
+    *,
+    lacking: dict[str, str],
+    found: dict[str, str],
+    lacking_classes: dict[str, str] | None = None,
+    dense_runs: str = "",
+    with_experts: list[str] | None = None,
 ) -> CheckOutcome:
     """Fail when the engine looks for image_token_index in a target's config that has none.
 
     One that config.json states is there, whatever the class. lacking: types whose config classes
-    have none; found: architectures for which the engine looks elsewhere.
+    have none, lacking_classes: the same by architecture; found: architectures for which the engine
+    looks elsewhere; dense_runs: from this version on it looks with recurrent layers and experts
+    alone, which all models of the types with_experts have.
     """
     config = pair.target.config
     name = needed(whole_type(config), "the target's model_type was not read")
@@ -332,7 +340,11 @@ def image_token_found(
     words = f"target model_type is {name}"
     if config.sizes.get("image_token_index") is not None:
         return ok(f"{words}, image_token_index is stated")
-    if any(is_listed(kind, lacking, pair.setup) for kind in (config.model_type, name)):
+    kinds = (config.model_type, name, first_class(config))
+    dense = not (config.experts or config.recurrent or {*kinds} & {*(with_experts or ())})
+    if dense_runs and dense and is_listed(name, {name: dense_runs}, pair.setup):
+        return ok(f"{words}, without experts")
+    if any(is_listed(kind, {**lacking, **(lacking_classes or {})}, pair.setup) for kind in kinds):
         return fail(words)
     if is_listed(first_class(config), found, pair.setup):
         return ok(f"{words}, whose token the engine knows")
