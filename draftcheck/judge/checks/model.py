@@ -88,6 +88,7 @@ def draft_context(
     rope: str = "scaled",
     target_rope: str | None = None,
     first: list[str] | None = None,
+    first_since: str = "",
     unstated: int | None = None,
     served_at_most: dict[str, str] | None = None,
     backends: dict[str, str] | None = None,
@@ -103,17 +104,20 @@ def draft_context(
 
     rope: how the engine counts rope scaling: scaled, plain (not at all), or unless-original
     (not where the config names the original length); target_rope: the same for the target, where
-    that differs; first: names in config.json that count before the usual one; unstated: what a
-    config without a length comes to; served_at_most: where no context is asked for, tokens -> the
-    versions; backends: ran_by(); yarn_named: versions that name the original length of yarn
-    themselves; yarn_stated: versions that take the length stated beside yarn as it is; by_layer:
-    types whose scaling these versions keep by the kind of layer: it does not count there;
+    that differs; first: names in config.json that count before the usual one, first_since: from
+    this version on; unstated: what a config without a length comes to; served_at_most: where no
+    context is asked for, tokens -> the versions; backends: ran_by(); yarn_named: versions that name
+    the original length of yarn themselves; yarn_stated: versions that take the length stated beside
+    yarn as it is; by_layer: types whose scaling these versions keep by the kind of layer: it does
+    not count there;
     longrope_original: a model with longrope gets its original length unless more is asked for;
     unless_rope: kinds of scaling, none at all among them, with which the draft's window does not
     count; unread_below: on older GPUs it is not known; sharded: only of drafts on several GPUs, or
     only of others.
     """
     ran_by(pair, backends)
+    if first_since and not in_window(first_since, pair.setup):
+        first = None
     ranks = pair.setup.draft_tensor_parallel or pair.setup.tensor_parallel or 1
     if sharded and ranks == 1:
         return ok("the draft is on one GPU")
