@@ -169,7 +169,9 @@ def _read_checkpoint(model: OpenedModel, *, whole: bool, lean: bool, deep: bool)
         raise ReadError(
             f"{text}: no model here (no config.json, tokenizer, safetensors or GGUF file)"
         )
-    role = heads.role(facts, raw, weight.tensors)
+    pickles = [file.size for file in weight.files or () if file.format == "pickle"]
+    pickled = sum(pickles) if pickles and weight.tensors is None else None
+    role = heads.role(facts, raw, weight.tensors, pickled)
     if tokenizer.main_file(source) is None and role == heads.FULL:  # heads have none
         notes.append(f"{text}: no tokenizer file")
     if role == heads.FULL:

@@ -559,6 +559,25 @@ def test_minimax_of_attention_alone_has_no_recurrent_state(
     assert read(make.folder(tmp_path / "a", config=config)).config.recurrent is recurrent
 
 
+@pytest.mark.parametrize(
+    ("config", "size", "role"),
+    [
+        ({"num_hidden_layers": 1}, 10**8, None),
+        ({"num_hidden_layers": 1, "draft_vocab_size": 100}, 10**8, "eagle3"),
+        ({"num_hidden_layers": 40, "hidden_size": 512, "intermediate_size": 2048}, 10**7, None),
+        ({"num_hidden_layers": 2}, 10**6, "full"),
+    ],
+)
+def test_a_pickled_head_with_the_class_of_its_target_is_no_whole_model(
+    tmp_path: Path, config: dict[str, Any], size: int, role: str | None
+) -> None:
+    folder = make.folder(tmp_path / "EAGLE-Llama", config=config)
+    (folder / "model.safetensors").unlink()
+    with (folder / "pytorch_model.bin").open("wb") as file:
+        file.truncate(size)
+    assert read(folder).role == role
+
+
 def test_inspect_prints_text_json_and_markdown(run: Run) -> None:
     model = FIXTURES / "pair/target.gguf"
     text = run("inspect", model).out

@@ -359,14 +359,21 @@ def unknown_or_end(pair: JudgedPair) -> CheckOutcome:
 # ---- methods that translate between two vocabularies ----
 
 
-def vocab_size_differs(pair: JudgedPair, *, unsure_up_to: int = 0) -> CheckOutcome:
+def vocab_size_differs(
+    pair: JudgedPair, *, unsure_up_to: int = 0, unread_drafts: list[str] | None = None
+) -> CheckOutcome:
     """Fail when the configured vocabulary sizes are the same: then nothing may be translated.
 
-    unsure_up_to: unknown where drafts of so few tokens are asked for.
+    unsure_up_to: unknown where drafts of so few tokens are asked for; unread_drafts: and of drafts
+    of these types.
     """
     longer_drafts(pair, unsure_up_to)
     ours, theirs = needed_of_both(pair, lambda facts: facts.config.vocab_size, "vocab_size")
     if ours == theirs:
+        if unread_drafts:
+            name = needed(pair.drafter.config.model_type, "the draft's model_type was not read")
+            if name in unread_drafts:
+                return unknown(f"draft model_type is {name}")
         return fail(f"vocab_size {ours:,} on both sides")
     return ok(f"target vocab_size {ours:,}, draft {theirs:,}")
 

@@ -82,9 +82,15 @@ MEDUSA = re.compile(r"(?:medusa_heads?\.|heads?\.|blocks\.)?(\d{1,4})\..+")
 
 
 def role(
-    config: ConfigFacts, raw: Mapping[str, Any], tensors: Mapping[str, Tensor] | None
+    config: ConfigFacts,
+    raw: Mapping[str, Any],
+    tensors: Mapping[str, Tensor] | None,
+    pickled: int | None = None,
 ) -> str | None:
-    """full, a kind of head, encoder (cannot generate), or None when the files do not say."""
+    """full, a kind of head, encoder (cannot generate), or None when the files do not say.
+
+    pickled: how many bytes of weights there are, where all are pickles, which nobody opens.
+    """
     if kind := text(raw.get("speculators_model_type")):
         return kind
     for model_type in (config.outer_type or "", config.model_type or ""):
@@ -101,10 +107,18 @@ def role(
     if by_tensors := _by_tensors(tensors):
         at_once = by_tensors == "eagle3" and _drafts_at_once(raw, tensors)
         return "peagle" if at_once else by_tensors
+    if pickled is not None and _too_small(config, pickled):
+        return "eagle3" if "draft_vocab_size" in raw else None
     # Some classes do not say in their names that they generate; MTP layers do.
     if config.mtp_layers or any(name.endswith(_GENERATES) for name in config.architectures or ()):
         return FULL
     return "encoder" if config.architectures else None
+
+
+def _too_small(config: ConfigFacts, size: int) -> bool:
+    """Not a whole model: EAGLE heads were published with the class, and the depth, of the target."""
+    whole = (config.layers or 0) * (config.hidden or 0) * (config.feed_forward or 0) * 3 * 2
+    return config.layers == 1 or (config.quantization is None and size < whole // 2)
 
 
 def verifier(raw: Mapping[str, Any]) -> str | None:
