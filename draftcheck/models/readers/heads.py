@@ -116,7 +116,7 @@ def role(
 
 
 def _too_small(config: ConfigFacts, size: int) -> bool:
-    """Not a whole model: EAGLE heads were published with the class, and the depth, of the target."""
+    """Not a whole model: EAGLE heads were published with class, and depth, of their target."""
     whole = (config.layers or 0) * (config.hidden or 0) * (config.feed_forward or 0) * 3 * 2
     return config.layers == 1 or (config.quantization is None and size < whole // 2)
 
