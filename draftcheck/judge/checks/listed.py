@@ -342,7 +342,7 @@ def image_token_found(
         return ok(f"{words}, image_token_index is stated")
     kinds = (config.model_type, name, first_class(config))
     dense = not (config.experts or config.recurrent or {*kinds} & {*(with_experts or ())})
-    if dense_runs and dense and is_listed(name, {name: dense_runs}, pair.setup):
+    if dense and dense_runs and in_window(dense_runs, pair.setup):
         return ok(f"{words}, without experts")
     if any(is_listed(kind, {**lacking, **(lacking_classes or {})}, pair.setup) for kind in kinds):
         return fail(words)
