@@ -364,6 +364,7 @@ def type_listed(
     unless_drafts: list[str] | None = None,
     drafts_below: int = 0,
     unless_types: list[str] | None = None,
+    inside: list[str] | None = None,
     floor: int = 0,
     below: int = 0,
     other_gpus: bool = False,
@@ -378,7 +379,7 @@ def type_listed(
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; drafts_below: on GPUs below
     this capability only; unless_types: another rule speaks of these, which share a class;
-    floor, below: read for GPUs of these capabilities, on others it is not known;
+    inside: only where the whole model is one of these types; floor, below: read for GPUs of these capabilities, on others it is not known;
     other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
@@ -400,8 +401,9 @@ def type_listed(
     unread = f"the {side}'s model_type was not read"
     if config.model_type is None and config.architectures is None:
         return unknown(unread)
-    if unless_types and needed(whole_type(config), unread) in unless_types:
-        return ok(f"{side} model_type is {whole_type(config)}")
+    around = needed(whole_type(config), unread) if unless_types or inside else ""
+    if around in (unless_types or ()) or (inside and around not in inside):
+        return ok(f"{side} model_type is {around}")
     for name in (config.model_type, config.outer_type):
         if is_listed(name, types, pair.setup):
             if whole and not is_listed(whole_type(config), types, pair.setup):
