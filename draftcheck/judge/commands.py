@@ -13,6 +13,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 
 TOKENS = re.compile(r"\{tokens(\+1)?:(\d+)\}")
+BY_KIND = re.compile(r"\{(target|draft)_by_kind:(\w+)\|(\w+)\}")
 SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -62,7 +63,12 @@ def render(
         number = circumstances.draft_tokens or _usual(match, comparison, method)
         return str(number + 1 if match[1] else number)
 
-    body = TOKENS.sub(tokens, text.strip())
+    def by_kind(match: re.Match[str]) -> str:
+        """The second for a model of more than text, unless its repository's own code loads it."""
+        config = sides[0 if match[1] == "target" else -1][0].config
+        return match[3 if config.multimodal and not config.remote_code else 2]
+
+    body = BY_KIND.sub(by_kind, TOKENS.sub(tokens, text.strip()))
     # One pass: a name that holds {draft} must not be filled in again.
     body = SLOT.sub(lambda match: values.get(match[1], match[0]), body)
     return "\n".join([*steps, body])

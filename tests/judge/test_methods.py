@@ -130,6 +130,23 @@ def test_setup_speaks_of_the_deployment(run: Run, toy: None, tmp_path: Path) -> 
     assert plain.json["engines"][0]["setup"] == f"toy {target} --with {draft} --length 4"
 
 
+@pytest.mark.parametrize(
+    ("config", "loads"),
+    [
+        ({}, "AutoModelForCausalLM"),
+        ({"model_type": "qwen2_5_vl", "vision_config": {}}, "AutoModelForImageTextToText"),
+        ({"vision_config": {}, "auto_map": {}}, "AutoModelForCausalLM"),
+    ],
+)
+def test_setup_loads_by_the_class_of_the_target(
+    run: Run, tmp_path: Path, config: dict[str, object], loads: str
+) -> None:
+    target, draft = sides(tmp_path, config=config)
+    told = ("--engine", "transformers@5.22.2", "--method", "prompt_lookup", "--format", "json")
+    setup = run("pair", target, draft, *told).json["engines"][0]["setup"]
+    assert f"target = transformers.{loads}.from_pretrained(" in setup
+
+
 def test_names_are_filled_in_once(run: Run, toy: None, tmp_path: Path) -> None:
     target = make.folder(tmp_path / "{draft}", layers=8)
     draft = make.folder(tmp_path / "{flags}")

@@ -379,7 +379,8 @@ def type_listed(
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
     rule's matter; unless_drafts: with drafts of these types it runs; drafts_below: on GPUs below
     this capability only; unless_types: another rule speaks of these, which share a class;
-    inside: only where the whole model is one of these types; floor, below: read for GPUs of these capabilities, on others it is not known;
+    inside: only where the whole model is one of these types;
+    floor, below: read for GPUs of these capabilities, on others it is not known;
     other_gpus: asked only where such a GPU is named;
     same_vocab_size: with other sizes tokens are translated, and such a pair may run;
     unread_with: an architecture whose config states this size goes another way, not known here;
