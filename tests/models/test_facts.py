@@ -537,6 +537,7 @@ def test_text_config_wins_in_multimodal_models(tmp_path: Path) -> None:
         {"model_type": "granite_speech", "text_config": {}, "projector_config": {}},
         {"model_type": "midashenglm", "text_config": {}, "audio_encoder_config": {}},
         {"model_type": "molmo"},
+        {"model_type": "ultravox", "audio_model_id": "openai/whisper-large-v3-turbo"},
         {"model_type": "fuyu", "text_config": {"model_type": "persimmon"}},
         {"model_type": "minicpmv", "vision_encoder": "vit_so400m"},
     ],

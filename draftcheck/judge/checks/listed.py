@@ -325,15 +325,18 @@ def image_token_found(
     lacking_classes: dict[str, str] | None = None,
     dense_runs: str = "",
     with_experts: list[str] | None = None,
+    mixed_runs: str = "",
+    drafts_run: dict[str, str] | None = None,
 ) -> CheckOutcome:
     """Fail when the engine looks for image_token_index in a target's config that has none.
 
     One that config.json states is there, whatever the class. lacking: types whose config classes
     have none, lacking_classes: the same by architecture; found: architectures for which the engine
     looks elsewhere; dense_runs: from this version on it looks with recurrent layers and experts
-    alone, which all models of the types with_experts have.
+    alone, which all models of the types with_experts have; mixed_runs: nor, from this one on, with
+    drafts whose layers slide in part; drafts_run: nor with drafts of these classes.
     """
-    config = pair.target.config
+    config, drafter = pair.target.config, pair.drafter.config
     name = needed(whole_type(config), "the target's model_type was not read")
     if config.multimodal is False:
         return ok("the target takes text alone")
@@ -344,6 +347,11 @@ def image_token_found(
     dense = not (config.experts or config.recurrent or {*kinds} & {*(with_experts or ())})
     if dense and dense_runs and in_window(dense_runs, pair.setup):
         return ok(f"{words}, without experts")
+    sliding = {kind == "sliding_attention" for kind in drafter.layer_kinds or ()}
+    if len(sliding) > 1 and mixed_runs and in_window(mixed_runs, pair.setup):
+        return ok(f"{words}; some layers of the draft slide, not all")
+    if is_listed(first_class(drafter), drafts_run or {}, pair.setup):
+        return ok(f"{words}; the draft is a {first_class(drafter)}")
     if any(is_listed(kind, {**lacking, **(lacking_classes or {})}, pair.setup) for kind in kinds):
         return fail(words)
     if is_listed(first_class(config), found, pair.setup):

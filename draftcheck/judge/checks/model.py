@@ -99,6 +99,7 @@ def draft_context(
     unless_rope: list[str] | None = None,
     unread_below: int = 0,
     sharded: bool | None = None,
+    cut: str = "",
 ) -> CheckOutcome:
     """Fail when the draft's window is shorter than the length that will be served.
 
@@ -113,7 +114,7 @@ def draft_context(
     longrope_original: a model with longrope gets its original length unless more is asked for;
     unless_rope: kinds of scaling, none at all among them, with which the draft's window does not
     count; unread_below: on older GPUs it is not known; sharded: only of drafts on several GPUs, or
-    only of others.
+    only of others; cut: versions that serve no more than the target's tokenizer_config.json says.
     """
     ran_by(pair, backends)
     if first_since and not in_window(first_since, pair.setup):
@@ -144,6 +145,8 @@ def draft_context(
         return _window(facts, "plain" if plain else rope, first, unstated, yarn)
 
     def refused(words: str) -> CheckOutcome:
+        if cut and in_window(cut, pair.setup):
+            return unknown(f"{words}; model_max_length of the target's tokenizer was not read")
         return heads.unread_gpu(pair.setup, unread_below, words) or fail(words)
 
     draft = needed(window(pair.drafter, rope), unread)
