@@ -35,7 +35,7 @@ OTHER_PARTS = (
     "acoustic_tokenizer_encoder_config",  # VibeVoice-ASR
 )  # fmt: skip
 SEEING = {"molmo", "minicpmv", "fuyu", "ultravox"}
-"""Types with images or sound, some of whose configs have no such part (MiniCPM-V 2, Ultravox 0.4)."""
+"""Types with images or sound; some configs have no such part (MiniCPM-V 2, Ultravox 0.4)."""
 CONTEXT_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length",
     "n_ctx",
