@@ -658,7 +658,8 @@ def _entries(pair: JudgedPair, table: Mapping[str, str]) -> Iterator[tuple[str, 
     order, version = pair.setup.order, pair.setup.version
     for side, facts in pair.sides:
         method = quant_method(facts)
-        algorithm = str((facts.config.quantization or {}).get("quant_algo") or "").lower()
+        quant = facts.config.quantization or {}
+        algorithm = str(quant.get("quant_algo") or quant.get("moe_quant_algo") or "").lower()
         for kind in (f"{method}/{algorithm}", method):
             if (value := versions.value_at(order, version, table.get(kind, ""))) is not None:
                 yield side, kind, value
