@@ -370,6 +370,7 @@ def type_listed(
     backends: dict[str, str] | None = None,
     heads_only: bool = False,
     unless_drafts: list[str] | None = None,
+    perhaps_drafts: list[str] | None = None,
     drafts_below: int = 0,
     unless_types: list[str] | None = None,
     inside: list[str] | None = None,
@@ -385,7 +386,8 @@ def type_listed(
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
-    rule's matter; unless_drafts: with drafts of these types it runs; drafts_below: on GPUs below
+    rule's matter; unless_drafts: with drafts of these types it runs, with perhaps_drafts it hangs
+    on their config, which is not known here; drafts_below: on GPUs below
     this capability only; unless_types: another rule speaks of these, which share a class;
     inside: only where the whole model is one of these types;
     floor, below: read for GPUs of these capabilities, on others it is not known;
@@ -420,6 +422,8 @@ def type_listed(
             sizes = {facts.config.vocab_size for _, facts in pair.both}
             if same_vocab_size and (len(sizes) > 1 or None in sizes):
                 return unknown(f"{side} model_type is {name}; vocab_size is not the same")
+            if (drafter := whole_type(pair.drafter.config)) in (perhaps_drafts or ()):
+                return unknown(f"{side} model_type is {name}, the draft's {drafter}")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := first_class(config), architectures or {}, pair.setup):
         words = f"{side} architecture is {name}"
