@@ -386,8 +386,8 @@ def type_listed(
     whole: the class of the whole model decides, so a text part that is listed alone is unknown;
     backends: in these versions the list is that of targets quantised this way; others run on
     another backend, whose list is not known here; heads_only: a whole model as the draft is another
-    rule's matter; unless_drafts: with drafts of these types it runs, with perhaps_drafts it hangs
-    on their config, which is not known here; drafts_below: on GPUs below
+    rule's matter; unless_drafts: with drafts of these types it runs, and with perhaps_drafts it
+    hangs on their config, which is not known here; drafts_below: on GPUs below
     this capability only; unless_types: another rule speaks of these, which share a class;
     inside: only where the whole model is one of these types;
     floor, below: read for GPUs of these capabilities, on others it is not known;
@@ -402,6 +402,7 @@ def type_listed(
         return ok(other) if pair.setup.capability else not_applicable(other)
     if heads_only and pair.drafter.role in ("full", "encoder"):
         return not_applicable(f"the draft is no head: {pair.drafter.role}")
+    drafter = ""
     if unless_drafts:
         drafter = needed(whole_type(pair.drafter.config), "the draft's model_type was not read")
         major = (pair.setup.capability or (0, 0))[0]
@@ -422,7 +423,7 @@ def type_listed(
             sizes = {facts.config.vocab_size for _, facts in pair.both}
             if same_vocab_size and (len(sizes) > 1 or None in sizes):
                 return unknown(f"{side} model_type is {name}; vocab_size is not the same")
-            if (drafter := whole_type(pair.drafter.config)) in (perhaps_drafts or ()):
+            if drafter in (perhaps_drafts or ()):
                 return unknown(f"{side} model_type is {name}, the draft's {drafter}")
             return fail(f"{side} model_type is {name}")
     if is_listed(name := first_class(config), architectures or {}, pair.setup):
