@@ -13,7 +13,7 @@ from draftcheck.values.circumstances import Circumstances
 from draftcheck.values.comparison import Comparison
 
 TOKENS = re.compile(r"\{tokens(\+1)?:(\d+)\}")
-BY_KIND = re.compile(r"\{(target|draft)_by_kind:(\w+)\|(\w+)\}")
+BY_KIND = re.compile(r"\{(target|draft)_by_kind:(\w+)\|(\w+)(?:\|([\w ]+))?\}")
 SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -64,9 +64,10 @@ def render(
         return str(number + 1 if match[1] else number)
 
     def by_kind(match: re.Match[str]) -> str:
-        """The second for a model of more than text, unless its repository's own code loads it."""
+        """The second for a model of more than text; not of these types, nor with own code."""
         config = sides[0 if match[1] == "target" else -1][0].config
-        return match[3 if config.multimodal and not config.remote_code else 2]
+        first = config.remote_code or config.outer_type in (match[4] or "").split()
+        return match[3 if config.multimodal and not first else 2]
 
     body = BY_KIND.sub(by_kind, TOKENS.sub(tokens, text.strip()))
     # One pass: a name that holds {draft} must not be filled in again.

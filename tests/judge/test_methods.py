@@ -136,6 +136,7 @@ def test_setup_speaks_of_the_deployment(run: Run, toy: None, tmp_path: Path) -> 
         ({}, "AutoModelForCausalLM"),
         ({"model_type": "qwen2_5_vl", "vision_config": {}}, "AutoModelForImageTextToText"),
         ({"vision_config": {}, "auto_map": {}}, "AutoModelForCausalLM"),
+        ({"model_type": "gemma3", "vision_config": {}}, "AutoModelForCausalLM"),
     ],
 )
 def test_setup_loads_by_the_class_of_the_target(
