@@ -623,10 +623,13 @@ def window_rewinds(
     return unknown(f"{words}; which layers slide was not read") if some else fail(words)
 
 
-def rope_factors_switch(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutcome:
+def rope_factors_switch(
+    pair: JudgedPair, *, types: dict[str, str], margins: dict[str, str] | None = None
+) -> CheckOutcome:
     """Fail when the served length passes the one at which the target's longrope changes factors.
 
-    types: these look up their factors anew in every pass.
+    types: these look up their factors anew in every pass; margins: with these methods drafts pass
+    the served length by as many tokens as are asked for, or by this number.
     """
     config = pair.target.config
     name = needed(whole_type(config), "the target's model_type was not read")
@@ -639,7 +642,10 @@ def rope_factors_switch(pair: JudgedPair, *, types: dict[str, str]) -> CheckOutc
     served = needed(pair.setup.context or config.context, unread)
     asked = "--context" if pair.setup.context else "the target's own context"
     words = f"other rope factors past {switch:,} tokens, served {served:,} ({asked})"
-    return fail(words) if served > switch else ok(words)
+    past = int((margins or {}).get(pair.setup.method, 0))
+    past = past and (pair.setup.draft_tokens or past)
+    words += f", drafts of {past} more" if past else ""
+    return fail(words) if served + past > switch else ok(words)
 
 
 def no_recurrent_layers(pair: JudgedPair) -> CheckOutcome:
