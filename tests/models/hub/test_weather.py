@@ -28,10 +28,11 @@ LISTING = "/api/models/org/big*"
 WORDY = "org/*/tokenizer.json"
 SHARD = "org/big/model-00002-of-00003.safetensors"
 FILES = "org/*"
-QUICK, TWO_SECONDS = ({"HF_HUB_DOWNLOAD_TIMEOUT": seconds} for seconds in "12")
+QUICK, PATIENT = ({"HF_HUB_DOWNLOAD_TIMEOUT": seconds} for seconds in "13")
 """A read that takes longer counts as stuck: nobody wants to wait for the usual ten seconds.
 
-Two, where something has to come in time on a busy machine."""
+PATIENT, where something has to come in time on a busy machine."""
+DRIP = {"bytes": 1, "seconds": 0.2}
 TOKEN = "hf_" + "TokenInTheStorm" * 2
 
 
@@ -132,14 +133,20 @@ LASTING = [
     Case("teapot", always("status", path=LISTING, code=418), PAIR, ["418"]),
     Case("stuck listing", always("hang", path=LISTING), PAIR, ["org/big"], env=QUICK),
     Case("stuck storage", always("hang", origin="cdn"), PAIR, ["org/"], env=QUICK),
-    Case("byte by byte", always("slow", file=WORDY), PAIR, ["bytes in"], env=TWO_SECONDS),
-    Case("listing byte by byte", always("slow", path=LISTING), PAIR, ["bytes in"], env=TWO_SECONDS),
+    Case("byte by byte", always("slow", file=WORDY, **DRIP), PAIR, ["bytes in"], env=PATIENT),
+    Case(
+        "listing byte by byte",
+        always("slow", path=LISTING, **DRIP),
+        PAIR,
+        ["bytes in"],
+        env=PATIENT,
+    ),
     Case(
         "drip",
         always("slow", file=WORDY, bytes=7, seconds=0.3),
         PAIR,
         ["bytes in"],
-        env=TWO_SECONDS,
+        env=PATIENT,
     ),
     Case("headers byte by byte", always("slow_head", path=LISTING), PAIR, ["org/big"], env=QUICK),
     Case("endless headers", always("endless_head", path=LISTING), PAIR, ["org/big"], env=QUICK),
