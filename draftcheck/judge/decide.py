@@ -123,6 +123,7 @@ def setup_for(
         tables=engine.tables,
         untyped=_at(engine, version, engine.untyped),
         unsized={name: int(n) for name, n in _at(engine, version, engine.unsized).items()},
+        contexts={name: int(n) for name, n in _at(engine, version, engine.contexts).items()},
         quant_file=versions.in_window(engine.order, version, engine.quant_file),
         failures=frozenset(r.params["failure"] for r in rules if "failure" in r.params),
         memory=fit,

@@ -182,6 +182,8 @@ class EngineIdentity(RuleRow, frozen=True):
     """Attention-only classes published without a model_type -> what it takes, "since:type …"."""
     unsized: Mapping[str, str] = {}
     """Types published without a vocab_size -> the one of their class, "since:size …"."""
+    contexts: Mapping[str, str] = {}
+    """The same for max_position_embeddings."""
     quant_file: str = ""
     """The versions that read hf_quant_config.json where config.json states no quantisation."""
 

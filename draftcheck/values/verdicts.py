@@ -32,6 +32,8 @@ class EngineSetup(Circumstances):
     """Classes published without a model_type -> the one that this version takes."""
     unsized: Mapping[str, int] = field(default_factory=dict)
     """Types published without a vocab_size -> the one that their class has."""
+    contexts: Mapping[str, int] = field(default_factory=dict)
+    """The same for max_position_embeddings."""
     quant_file: bool = False
     """Whether this version reads hf_quant_config.json where config.json states no quantisation."""
     failures: frozenset[str] = frozenset()
@@ -74,15 +76,20 @@ def _as_read(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
 
 
 def _sized(facts: ModelFacts, setup: EngineSetup) -> ModelFacts:
-    """A target with the vocab_size of its class, where config.json has none.
+    """A target with the vocab_size and context of its class, where config.json has none.
 
     Drafts are left as they are: those published so (Gemma 3 4B) were not read as drafts.
     """
     config = facts.config
-    size = setup.unsized.get(config.model_type or "")
-    if size is None or config.vocab_size is not None or facts.gguf is not None:
+    if facts.gguf is not None:
         return facts
-    return replace(facts, config=replace(config, vocab_size=size))
+    kind = config.model_type or ""
+    size, context = setup.unsized.get(kind), setup.contexts.get(kind)
+    if size is not None and config.vocab_size is None:
+        config = replace(config, vocab_size=size)
+    if context is not None and config.context is None:
+        config = replace(config, context=context)
+    return replace(facts, config=config)
 
 
 TO_TRY = "try"

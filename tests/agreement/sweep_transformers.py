@@ -6,9 +6,9 @@ A tiny random model of each type is the target of a Llama draft and the draft of
 types with a sliding window also past a window of 16 tokens. A line is printed for each run that
 differs from the verdict: an error or another greedy text where we say that it runs, the target's
 own text where we say that it stops, other words in an error. What we leave open differs from
-nothing. A type that cannot be built small, or that generates nothing by itself, is skipped. An
-older release: unpack it with a tokenizers and huggingface_hub of its time, and name them in
-PYTHONPATH.
+nothing. A type that cannot be built small, or that generates nothing by itself, is skipped;
+llava:gemma2 is a LLaVA around Gemma 2. An older release: unpack it with a tokenizers and
+huggingface_hub of its time, and name them in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -135,9 +135,16 @@ def seconds(most: int) -> Iterator[None]:
         signal.alarm(0)
 
 
+def plain(kind: str) -> Any:
+    """The default config of a type, or of one around another's text part."""
+    whole, _, inner = kind.partition(":")
+    mapping = configuration_auto.CONFIG_MAPPING
+    return mapping[whole](**({"text_config": mapping[inner]()} if inner else {}))
+
+
 def small(kind: str, config_class: Any, vocabulary: int, window: int | None, text: bool) -> Any:
     """The type's config with few and narrow layers; what it nests too."""
-    base = config_class()
+    base = plain(kind) if ":" in kind else config_class()
     known = base.to_dict()
     renamed = getattr(base, "attribute_map", {})
     sizes: dict[str, Any] = SIZES if text else BESIDE
@@ -198,7 +205,7 @@ def layers(known: dict[str, Any]) -> dict[str, Any]:
 @cache
 def build(folder: Path, kind: str, vocabulary: int, seed: int, window: int | None) -> Built:
     """A random model of the type, saved with a tokenizer."""
-    config = small(kind, configuration_auto.CONFIG_MAPPING[kind], vocabulary, window, True)
+    config = small(kind, type(plain(kind)), vocabulary, window, True)
     auto = library.AutoModelForCausalLM
     if type(config) not in auto._model_mapping:
         auto = library.AutoModelForImageTextToText
@@ -286,7 +293,7 @@ def difference(run: Run, did: str) -> str | None:
 
 def runs(kind: str, methods: list[str], folder: Path) -> Iterator[Run]:
     """The runs of one type, first without and then past a window; plain generation must work."""
-    config = configuration_auto.CONFIG_MAPPING[kind]()
+    config = plain(kind)
     slides = any(name in config.get_text_config().to_dict() for name in WINDOWS)
     llama = build(folder / "llama", "llama", PLAIN, 1, None)
     for window in (None, WINDOW) if slides else (None,):

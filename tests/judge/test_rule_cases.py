@@ -80,8 +80,11 @@ TYPE_NOT_ASKED = {
             "VLL117/pass-gemma4-assistant-as-draft-model-0.21.0",
             "VLL117/pass-gemma4-assistant-as-draft-model-0.33.0",
             "VLL117/pass-gemma4-unified-assistant-as-draft-model-0.23.0",
+            "VLL102/fail-as-draft-model-0.32.0",
+            "VLL360/fail-medusa-as-draft-model-0.33.0",
+            "VLL360/pass-before-as-draft-model-0.32.0",
         ),
-        "by its type alone the engine takes the draft for MTP layers",
+        "by its type alone the engine takes the draft for another kind",
     ),
 }
 

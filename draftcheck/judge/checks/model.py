@@ -570,6 +570,7 @@ def window_rewinds(
     margin: int,
     types: dict[str, str],
     listed: dict[str, str],
+    around: dict[str, str] | None = None,
     stated: list[str] | None = None,
     windows: dict[str, str] | None = None,
     sharing: list[str] | None = None,
@@ -583,7 +584,8 @@ def window_rewinds(
 
     margin: tokens of one round with the usual draft length, which must fit too (0: drafts never
     pass the served length); margins: the same for these methods; types: these
-    slide unless their config lists other layers; listed: only where it does; stated: of the
+    slide unless their config lists other layers; listed: only where it does; around: of a whole
+    model of these types the text part is asked; stated: of the
     types, those that slide only where their config states a window (Mistral); sharing: those
     that do only where layers share a cache; windows: types whose config.json has another word
     for sliding_window; sizes_differ: only asked where the configured vocabulary sizes do;
@@ -596,6 +598,8 @@ def window_rewinds(
         return ok("vocab_size is the same on both sides: nothing is translated")
     config = pair.model(side).config
     name = needed(whole_type(config), f"the {side}'s model_type was not read")
+    if is_listed(name, around or {}, pair.setup):
+        name = config.model_type or name
     usual = is_listed(name, types, pair.setup)
     kinds = config.layer_kinds
     slides = usual if kinds is None else SLIDING in kinds or CHUNKED in kinds
